@@ -1,0 +1,3 @@
+//! percolog-cli
+
+fn main() {}
