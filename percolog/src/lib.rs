@@ -1,1 +1,11 @@
 //! percolog
+#![cfg_attr(not(feature = "std"), no_std)]
+
+#[cfg(feature = "alloc")]
+extern crate alloc;
+#[cfg(feature = "std")]
+extern crate std;
+
+mod sync;
+
+pub mod cpu;

@@ -1,0 +1,181 @@
+//! Places with a single writer.
+//!
+//! A [`LeasePool`] hands out small numbers, each to one holder at a time. The holder may then write
+//! the memory that belongs to the number with plain loads and stores. Numbers are reused smallest
+//! first, so that the memory in use stays compact when threads come and go.
+//!
+//! Handing a number from one holder to the next is a release/acquire pair on the pool's word, so the
+//! next holder continues where the last one stopped: nothing has to be folded away at thread exit.
+
+#[cfg(not(percolog_loom))]
+use crate::sync::atomic::{AtomicU64, Ordering};
+#[cfg(percolog_loom)]
+use crate::sync::atomic::{AtomicU64, Ordering};
+#[cfg(all(feature = "std", not(percolog_loom)))]
+use core::cell::Cell;
+
+/// How many leases one pool has. Threads beyond it share other places with atomic updates.
+#[cfg(not(percolog_loom))]
+pub(crate) const LEASES: usize = 512;
+/// How many leases one pool has; small, so that a model runs out of them.
+#[cfg(percolog_loom)]
+pub(crate) const LEASES: usize = 2;
+
+const WORDS: usize = LEASES.div_ceil(64);
+
+/// A pool of [`LEASES`] numbers.
+#[derive(Debug)]
+pub(crate) struct LeasePool {
+    taken: [AtomicU64; WORDS],
+}
+
+impl LeasePool {
+    /// A pool with everything free.
+    #[cfg(not(percolog_loom))]
+    pub(crate) const fn new() -> Self {
+        Self {
+            taken: [const { AtomicU64::new(0) }; WORDS],
+        }
+    }
+
+    /// A pool with everything free.
+    #[cfg(percolog_loom)]
+    pub(crate) fn new() -> Self {
+        Self {
+            taken: core::array::from_fn(|_| AtomicU64::new(0)),
+        }
+    }
+
+    /// Takes the smallest free number. Lock-free.
+    pub(crate) fn acquire(&self) -> Option<usize> {
+        for (at, word) in self.taken.iter().enumerate() {
+            let here = (LEASES - at * 64).min(64);
+            let mut taken = word.load(Ordering::Relaxed);
+            loop {
+                let free = taken.trailing_ones() as usize;
+                if free >= here {
+                    break;
+                }
+                // Acquire pairs with the Release in `release`: the new holder sees all that the last
+                // one wrote to the memory behind the number.
+                match word.compare_exchange_weak(
+                    taken,
+                    taken | 1 << free,
+                    Ordering::Acquire,
+                    Ordering::Relaxed,
+                ) {
+                    Ok(_) => return Some(at * 64 + free),
+                    Err(now) => taken = now,
+                }
+            }
+        }
+        None
+    }
+
+    /// Gives a number back. The caller must hold it, and not use its memory any more.
+    pub(crate) fn release(&self, number: usize) {
+        // Release pairs with the Acquire in `acquire`.
+        self.taken[number / 64].fetch_and(!(1 << (number % 64)), Ordering::Release);
+    }
+}
+
+#[cfg(all(feature = "std", not(percolog_loom)))]
+static POOL: LeasePool = LeasePool::new();
+
+/// No lease has been asked for yet.
+#[cfg(all(feature = "std", not(percolog_loom)))]
+const UNKNOWN: u32 = u32::MAX;
+/// The pool was empty, or the thread is on its way out and has given its lease back.
+#[cfg(all(feature = "std", not(percolog_loom)))]
+const NONE: u32 = u32::MAX - 1;
+
+#[cfg(all(feature = "std", not(percolog_loom)))]
+std::thread_local! {
+    static MINE: Cell<u32> = const { Cell::new(UNKNOWN) };
+    static RETURN: Return = const { Return };
+}
+
+/// Gives this thread's lease back when the thread exits.
+#[cfg(all(feature = "std", not(percolog_loom)))]
+struct Return;
+
+#[cfg(all(feature = "std", not(percolog_loom)))]
+impl Drop for Return {
+    fn drop(&mut self) {
+        // `MINE` has no destructor, so it can still be read, also by destructors that run later:
+        // those find `NONE` and use the shared places.
+        let mine = MINE.replace(NONE);
+        crate::cpu::slot::forget_thread_slot();
+        if mine < NONE {
+            POOL.release(mine as usize);
+        }
+    }
+}
+
+/// The number leased to this thread; `None` when it has none: more threads than leases, or a thread
+/// that is exiting.
+#[cfg(all(feature = "std", not(percolog_loom)))]
+#[inline(always)]
+pub(crate) fn mine() -> Option<usize> {
+    let mine = MINE.get();
+    if mine < NONE {
+        Some(mine as usize)
+    } else {
+        ask(mine)
+    }
+}
+
+#[cfg(all(feature = "std", not(percolog_loom)))]
+#[cold]
+fn ask(mine: u32) -> Option<usize> {
+    if mine == NONE {
+        return None;
+    }
+    // The guard must exist before a number is taken, or a failing registration would lose it.
+    let number = if RETURN.try_with(|_| ()).is_ok() {
+        POOL.acquire()
+    } else {
+        None
+    };
+    MINE.set(number.map_or(NONE, |number| number as u32));
+    number
+}
+
+#[cfg(test)]
+mod tests {
+    #[cfg(not(percolog_loom))]
+    use super::*;
+
+    #[test]
+    #[cfg(not(percolog_loom))]
+    fn numbers_are_unique_and_reused_smallest_first() {
+        let pool = LeasePool::new();
+        let all: std::vec::Vec<_> = core::iter::from_fn(|| pool.acquire()).collect();
+        assert_eq!(all, (0..LEASES).collect::<std::vec::Vec<_>>());
+        assert_eq!(pool.acquire(), None);
+        pool.release(200);
+        pool.release(70);
+        assert_eq!(pool.acquire(), Some(70));
+        assert_eq!(pool.acquire(), Some(200));
+        assert_eq!(pool.acquire(), None);
+    }
+
+    #[test]
+    #[cfg(all(feature = "std", not(percolog_loom)))]
+    fn a_thread_keeps_its_number_and_gives_it_back() {
+        let seen = std::thread::spawn(|| {
+            let first = mine().expect("the pool is not empty");
+            assert_eq!(mine(), Some(first));
+            first
+        })
+        .join()
+        .expect("no panic");
+        assert!(seen < LEASES);
+        // Threads that live one after the other do not use the pool up.
+        for _ in 0..2 * LEASES {
+            std::thread::spawn(|| assert!(mine().is_some()))
+                .join()
+                .expect("no panic");
+        }
+    }
+}

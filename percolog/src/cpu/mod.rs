@@ -1,0 +1,142 @@
+//! Which slot am I on, what time is it, and my slot's own storage.
+//!
+//! A *slot* is the place an update is written to. Two threads that run at the same time are normally
+//! on different slots, so that no two processors write one line; but a slot is never exclusive: a
+//! thread can lose its processor in mid-update, and whoever uses a slot's memory takes its lock.
+//! Where a single writer is what makes an update cheap (counters), a thread *leases* a place of its
+//! own instead ([`lease`]); leases and slots are numbered apart, so nothing done to the slots
+//! ([`bind`]) can put two writers on one leased place.
+//!
+//! Where a slot's number comes from, best first ([`source`] tells):
+//!
+//! 1. the kernel's *concurrency id* (`mm_cid`) in the rseq area that glibc 2.35 or later registers:
+//!    compact, so that a process of 4 threads on a 128-processor machine uses 4 slots;
+//! 2. the processor's number in the same area;
+//! 3. a number leased by each thread — musl, other systems, rseq turned off, or
+//!    `PERCOLOG_SLOTS=thread` in the environment;
+//! 4. without the `std` feature, what the program's [`platform!`](crate::platform) says.
+//!
+//! The rseq area is only read. Restartable sequences in assembly would save the slot's lock, and no
+//! checker could see into them.
+
+pub mod clock;
+mod environment;
+#[cfg(feature = "alloc")]
+pub(crate) mod lease;
+#[cfg(feature = "alloc")]
+mod per_core;
+#[cfg(not(feature = "std"))]
+mod platform;
+#[cfg(feature = "std")]
+mod slot;
+#[cfg(feature = "std")]
+mod topology;
+
+pub use environment::{Environment, Native};
+#[cfg(feature = "alloc")]
+pub use per_core::PerCore;
+#[cfg(not(feature = "std"))]
+pub use platform::{Platform, count, current, source};
+#[cfg(not(feature = "std"))]
+pub(crate) use platform::{chip, without_preemption};
+#[cfg(feature = "std")]
+pub(crate) use slot::{chip, without_preemption};
+#[cfg(feature = "std")]
+pub use slot::{bind, current, source, unbind};
+#[cfg(feature = "std")]
+pub use topology::{AffinityError, InvalidVariable, allowed_cpus, count, set_affinity, variables};
+
+use core::fmt;
+
+/// Bytes that are kept apart so that two slots never write the same line: 128, two 64-byte lines,
+/// since processors of today fetch lines in pairs.
+///
+/// Override it when building, for example `PERCOLOG_LINE_SIZE=64 cargo build`; it must be a power of
+/// two of at least 32. Memory per touched slot is rounded up to a multiple of it.
+pub const LINE_SIZE: usize = line_size(option_env!("PERCOLOG_LINE_SIZE"));
+
+const fn line_size(chosen: Option<&str>) -> usize {
+    let Some(digits) = chosen else {
+        return 128;
+    };
+    let digits = digits.as_bytes();
+    let mut size = 0;
+    let mut at = 0;
+    while at < digits.len() {
+        assert!(
+            digits[at].is_ascii_digit(),
+            "PERCOLOG_LINE_SIZE must be a number"
+        );
+        size = size * 10 + (digits[at] - b'0') as usize;
+        at += 1;
+    }
+    assert!(
+        size.is_power_of_two() && size >= 32,
+        "PERCOLOG_LINE_SIZE must be a power of two of at least 32"
+    );
+    size
+}
+
+/// The number of a slot.
+///
+/// Any number is valid. Storage that is kept per slot has [`CoreId::PLACES`] places at most; larger
+/// numbers share them, which costs speed and never correctness.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[repr(transparent)]
+pub struct CoreId(u32);
+
+impl CoreId {
+    /// How many different places per-slot storage has: 8192, the most processors a Linux kernel can
+    /// be built for.
+    pub const PLACES: usize = 8192;
+
+    /// The slot with this number.
+    #[must_use]
+    pub const fn new(index: u32) -> Self {
+        Self(index)
+    }
+
+    /// The slot's number.
+    #[must_use]
+    pub const fn index(self) -> usize {
+        self.0 as usize
+    }
+
+    /// The slot's place in per-slot storage.
+    #[cfg(feature = "alloc")]
+    #[inline]
+    pub(crate) const fn place(self) -> usize {
+        self.0 as usize % Self::PLACES
+    }
+}
+
+impl fmt::Display for CoreId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.fmt(f)
+    }
+}
+
+/// Where slot numbers come from.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum SlotSource {
+    /// The kernel's compact concurrency id (`mm_cid`) in the thread's rseq area.
+    ConcurrencyId,
+    /// The processor's number (`cpu_id`) in the thread's rseq area.
+    CpuId,
+    /// A number that each thread leases while it lives.
+    Thread,
+    /// The program's own [`platform!`](crate::platform).
+    Platform,
+}
+
+impl fmt::Display for SlotSource {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::ConcurrencyId => "concurrency id (rseq mm_cid)",
+            Self::CpuId => "processor number (rseq cpu_id)",
+            Self::Thread => "one slot a thread",
+            Self::Platform => "the program's platform",
+        })
+    }
+}

@@ -1,0 +1,99 @@
+//! The one door to atomics, cells, back-off and locks.
+//!
+//! Everything above this room takes its shared memory from here, so that a model checker
+//! (`--cfg percolog_loom`) sees every access the algorithms make. The names follow `core`;
+//! under loom they are loom's.
+//!
+//! Two locks live here because the algorithms are built around what they cost:
+//!
+//! * [`SlotLock`] guards one slot's queue. Uncontended it costs one atomic exchange and one plain
+//!   store, on a line that only its slot writes; it is held for an append or a swap, never while
+//!   user code runs.
+//! * [`ObjectLock`] guards the merged state. It is held for as long as a user keeps a guard, can be
+//!   shared, downgraded and waited for with a deadline.
+//!
+//! Both spin briefly and then give the processor away: threads may outnumber cores, and nobody may
+//! spin out a time slice behind an owner that is not running.
+
+#[cfg(feature = "alloc")]
+pub(crate) mod held;
+#[cfg(feature = "alloc")]
+mod object_lock;
+#[cfg(feature = "alloc")]
+mod slot_lock;
+#[cfg(any(feature = "alloc", feature = "std"))]
+mod wait;
+
+#[cfg(feature = "alloc")]
+pub(crate) use object_lock::ObjectLock;
+#[cfg(feature = "alloc")]
+pub(crate) use slot_lock::SlotLock;
+#[cfg(all(feature = "std", not(percolog_loom)))]
+pub(crate) use wait::Backoff;
+
+#[cfg(not(percolog_loom))]
+pub(crate) mod atomic {
+    //! The atomics of the algorithms.
+    #[cfg(feature = "alloc")]
+    pub(crate) use core::sync::atomic::{AtomicI64, AtomicPtr, AtomicUsize};
+    pub(crate) use core::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+}
+
+#[cfg(percolog_loom)]
+pub(crate) mod atomic {
+    //! The atomics of the algorithms, as loom models them.
+    pub(crate) use loom::sync::atomic::{
+        AtomicI64, AtomicPtr, AtomicU32, AtomicU64, AtomicUsize, Ordering,
+    };
+}
+
+pub(crate) mod global {
+    //! Atomics for process-wide facts (which clock, which slot source): set once or rarely, no part
+    //! of any algorithm, and needed in statics, which loom's types cannot live in.
+    pub(crate) use core::sync::atomic::{AtomicU8, AtomicU64, AtomicUsize, Ordering};
+}
+
+#[cfg(all(feature = "alloc", not(percolog_loom)))]
+mod cell {
+    /// `core::cell::UnsafeCell` with the closure interface that loom's has.
+    #[derive(Debug)]
+    #[repr(transparent)]
+    pub(crate) struct UnsafeCell<T: ?Sized>(core::cell::UnsafeCell<T>);
+
+    impl<T> UnsafeCell<T> {
+        pub(crate) const fn new(value: T) -> Self {
+            Self(core::cell::UnsafeCell::new(value))
+        }
+
+        pub(crate) fn into_inner(self) -> T {
+            self.0.into_inner()
+        }
+
+        #[inline(always)]
+        pub(crate) fn with<R>(&self, f: impl FnOnce(*const T) -> R) -> R {
+            f(self.0.get())
+        }
+
+        #[inline(always)]
+        pub(crate) fn with_mut<R>(&self, f: impl FnOnce(*mut T) -> R) -> R {
+            f(self.0.get())
+        }
+    }
+}
+
+#[cfg(all(feature = "alloc", not(percolog_loom)))]
+pub(crate) use cell::UnsafeCell;
+#[cfg(percolog_loom)]
+pub(crate) use loom::cell::UnsafeCell;
+
+/// Declares a `const fn` that is an ordinary `fn` under loom, whose types have no `const`
+/// constructors.
+macro_rules! const_fn {
+    ($(#[$attribute:meta])* $visibility:vis const fn $($rest:tt)*) => {
+        #[cfg(not(percolog_loom))]
+        $(#[$attribute])* $visibility const fn $($rest)*
+        #[cfg(percolog_loom)]
+        $(#[$attribute])* $visibility fn $($rest)*
+    };
+}
+pub(crate) use const_fn;

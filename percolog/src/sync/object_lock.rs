@@ -1,0 +1,189 @@
+//! The lock of an object's merged state: exclusive or shared, with deadline and downgrade.
+
+use super::atomic::{AtomicU32, Ordering};
+use super::const_fn;
+use super::wait::Backoff;
+#[cfg(all(feature = "std", not(percolog_loom)))]
+use super::wait::{park, unpark_all};
+
+/// Readers-writer lock on one word.
+///
+/// A waiting thread sets [`PARKED`]; while it is set, new readers queue up behind the waiter, so a
+/// stream of readers cannot starve a merge. Whoever frees the lock with `PARKED` set clears it and
+/// wakes everyone; who then finds the lock taken sets it again.
+///
+/// | bits | meaning |
+/// |---|---|
+/// | 31 | held exclusively |
+/// | 30 | somebody is, or was, parked |
+/// | 0–29 | number of shared holders |
+#[derive(Debug)]
+pub(crate) struct ObjectLock {
+    word: AtomicU32,
+}
+
+const EXCLUSIVE: u32 = 1 << 31;
+const PARKED: u32 = 1 << 30;
+const SHARED: u32 = PARKED - 1;
+
+/// How long a thread is willing to wait.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum Patience {
+    /// As long as it takes.
+    Unlimited,
+    /// Until this instant.
+    #[cfg(feature = "std")]
+    Until(std::time::Instant),
+}
+
+impl ObjectLock {
+    const_fn! {
+        pub(crate) const fn new() -> Self {
+            Self { word: AtomicU32::new(0) }
+        }
+    }
+
+    /// Takes the lock exclusively if nobody holds it. Lock-free.
+    #[inline]
+    pub(crate) fn try_exclusive(&self) -> bool {
+        let mut word = self.word.load(Ordering::Relaxed);
+        while word & !PARKED == 0 {
+            // Acquire pairs with the Release of whoever freed the lock; the loads are only hints.
+            match self.word.compare_exchange_weak(
+                word,
+                word | EXCLUSIVE,
+                Ordering::Acquire,
+                Ordering::Relaxed,
+            ) {
+                Ok(_) => return true,
+                Err(now) => word = now,
+            }
+        }
+        false
+    }
+
+    /// Takes the lock for sharing unless it is held exclusively or somebody waits for it. Lock-free.
+    ///
+    /// `recursive`: this thread already shares the lock, and must not queue up behind a waiter who
+    /// waits for *it*.
+    #[inline]
+    pub(crate) fn try_shared(&self, recursive: bool) -> bool {
+        let mut word = self.word.load(Ordering::Relaxed);
+        loop {
+            let behind_waiter = word & PARKED != 0 && word & SHARED != 0 && !recursive;
+            if word & EXCLUSIVE != 0 || behind_waiter || word & SHARED == SHARED {
+                return false;
+            }
+            // Acquire pairs with the Release of the last exclusive holder.
+            match self.word.compare_exchange_weak(
+                word,
+                word + 1,
+                Ordering::Acquire,
+                Ordering::Relaxed,
+            ) {
+                Ok(_) => return true,
+                Err(now) => word = now,
+            }
+        }
+    }
+
+    /// Takes the lock exclusively; `false` when patience ran out.
+    pub(crate) fn exclusive(&self, patience: Patience) -> bool {
+        self.wait_for(patience, |lock| lock.try_exclusive())
+    }
+
+    /// Takes the lock for sharing; `false` when patience ran out.
+    pub(crate) fn shared(&self, recursive: bool, patience: Patience) -> bool {
+        self.wait_for(patience, |lock| lock.try_shared(recursive))
+    }
+
+    /// Gives up exclusive use.
+    #[inline]
+    pub(crate) fn release_exclusive(&self) {
+        // Release pairs with the Acquire of the next holder.
+        let before = self.word.swap(0, Ordering::Release);
+        self.wake_after(before);
+    }
+
+    /// Turns exclusive use into shared use, with nobody in between.
+    pub(crate) fn downgrade(&self) {
+        // Release: the readers let in now must see what was written under exclusive use.
+        let before = self.word.swap(1, Ordering::Release);
+        self.wake_after(before);
+    }
+
+    /// Gives up one share.
+    #[inline]
+    pub(crate) fn release_shared(&self) {
+        // Release pairs with the Acquire of the next exclusive holder, who must come after all that
+        // this reader read.
+        let before = self.word.fetch_sub(1, Ordering::Release);
+        if before == (PARKED | 1) {
+            // The last reader out clears the mark. If this fails, somebody took the lock meanwhile
+            // and inherits the duty with the mark, which is still set.
+            // Relaxed: the exchange publishes nothing.
+            if self
+                .word
+                .compare_exchange(PARKED, 0, Ordering::Relaxed, Ordering::Relaxed)
+                .is_ok()
+            {
+                self.wake_after(PARKED);
+            }
+        }
+    }
+
+    #[inline]
+    fn wake_after(&self, before: u32) {
+        if before & PARKED != 0 {
+            #[cfg(all(feature = "std", not(percolog_loom)))]
+            unpark_all(&self.word);
+        }
+    }
+
+    fn wait_for(&self, patience: Patience, take: impl Fn(&Self) -> bool) -> bool {
+        let mut backoff = Backoff::new();
+        loop {
+            if take(self) {
+                return true;
+            }
+            #[cfg(any(not(feature = "std"), percolog_loom))]
+            {
+                let _ = patience;
+                backoff.wait();
+            }
+            #[cfg(all(feature = "std", not(percolog_loom)))]
+            {
+                if !backoff.is_spent() {
+                    backoff.wait();
+                    continue;
+                }
+                let word = self.word.load(Ordering::Relaxed);
+                if word & !PARKED == 0 {
+                    continue;
+                }
+                // Relaxed: only the kernel's comparison of the word with `word | PARKED` matters.
+                if word & PARKED == 0
+                    && self
+                        .word
+                        .compare_exchange(
+                            word,
+                            word | PARKED,
+                            Ordering::Relaxed,
+                            Ordering::Relaxed,
+                        )
+                        .is_err()
+                {
+                    continue;
+                }
+                let deadline = match patience {
+                    Patience::Unlimited => None,
+                    Patience::Until(deadline) => Some(deadline),
+                };
+                if !park(&self.word, word | PARKED, deadline, &mut backoff) {
+                    // One last look: the lock may have been freed at the deadline.
+                    return take(self);
+                }
+            }
+        }
+    }
+}

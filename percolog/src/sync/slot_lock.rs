@@ -1,0 +1,115 @@
+//! The lock of one slot's queue.
+
+use super::atomic::{AtomicU32, Ordering};
+use super::wait::Backoff;
+use super::{UnsafeCell, const_fn};
+
+/// A mutual-exclusion lock for a few instructions at a time.
+///
+/// Its word is written by its own slot, by a thread that migrated away in mid-update, and by whoever
+/// merges; so it is nearly always uncontended, and the owner's release is a plain store that looks
+/// at nobody. Waiters therefore cannot be woken: they pause, yield, then sleep and look again.
+#[derive(Debug)]
+pub(crate) struct SlotLock<T> {
+    word: AtomicU32,
+    value: UnsafeCell<T>,
+}
+
+const FREE: u32 = 0;
+const TAKEN: u32 = 1;
+
+// SAFETY: the lock hands out the value to one thread at a time, so sharing the lock moves the value
+// between threads (`T: Send`) and never shares it: no `Sync` bound is needed.
+unsafe impl<T: Send> Sync for SlotLock<T> {}
+
+/// Exclusive use of a [`SlotLock`]'s value.
+#[derive(Debug)]
+pub(crate) struct SlotGuard<'a, T> {
+    lock: &'a SlotLock<T>,
+}
+
+impl<T> SlotLock<T> {
+    const_fn! {
+        pub(crate) const fn new(value: T) -> Self {
+            Self { word: AtomicU32::new(FREE), value: UnsafeCell::new(value) }
+        }
+    }
+
+    /// Takes the lock, waiting as long as it takes.
+    #[inline]
+    pub(crate) fn lock(&self) -> SlotGuard<'_, T> {
+        if !self.take() {
+            self.lock_slowly();
+        }
+        SlotGuard { lock: self }
+    }
+
+    /// Takes the lock, giving up after the brief spinning phase.
+    #[inline]
+    pub(crate) fn lock_briefly(&self) -> Option<SlotGuard<'_, T>> {
+        if !self.take() {
+            #[cfg(percolog_loom)]
+            return None;
+            #[cfg(not(percolog_loom))]
+            {
+                let mut backoff = Backoff::new();
+                loop {
+                    if backoff.is_spent() {
+                        return None;
+                    }
+                    backoff.wait();
+                    if self.word.load(Ordering::Relaxed) == FREE && self.take() {
+                        break;
+                    }
+                }
+            }
+        }
+        Some(SlotGuard { lock: self })
+    }
+
+    #[inline(always)]
+    fn take(&self) -> bool {
+        // Acquire pairs with the Release store in `SlotGuard::drop`: what the last owner wrote to the
+        // value is seen. A failed exchange reads nothing that is used: Relaxed.
+        self.word
+            .compare_exchange(FREE, TAKEN, Ordering::Acquire, Ordering::Relaxed)
+            .is_ok()
+    }
+
+    #[cold]
+    fn lock_slowly(&self) {
+        let mut backoff = Backoff::new();
+        loop {
+            backoff.wait();
+            // Looking before trying keeps waiters from pulling the line away from the owner; the
+            // value read is only a hint, hence Relaxed.
+            if self.word.load(Ordering::Relaxed) == FREE && self.take() {
+                return;
+            }
+        }
+    }
+
+    /// The value, to whoever owns the lock itself.
+    pub(crate) fn get_mut(&mut self) -> &mut T {
+        // SAFETY: `&mut self` proves that there is no guard and no other user.
+        self.value.with_mut(|value| unsafe { &mut *value })
+    }
+}
+
+impl<T> SlotGuard<'_, T> {
+    /// The guarded value.
+    #[inline(always)]
+    pub(crate) fn get(&mut self) -> &mut T {
+        // SAFETY: the guard is proof that the lock is taken by us, and `&mut self` that this is the
+        // only reference handed out through it.
+        self.lock.value.with_mut(|value| unsafe { &mut *value })
+    }
+}
+
+impl<T> Drop for SlotGuard<'_, T> {
+    #[inline(always)]
+    fn drop(&mut self) {
+        // Release pairs with the Acquire exchange of the next owner.
+        self.lock.word.store(FREE, Ordering::Release);
+    }
+}

@@ -1,0 +1,142 @@
+//! Giving the processor away: brief spinning, then parking.
+
+/// One waiter's patience: a few pauses, then yields, then sleeps that double up to a millisecond.
+///
+/// Used where the owner is known to hold the lock for a handful of instructions. It needs no wake
+/// from the owner, so the owner's release stays a plain store; the price is that a waiter that has
+/// gone to sleep may find the lock up to a millisecond late.
+#[derive(Debug, Default)]
+pub(crate) struct Backoff {
+    step: u32,
+}
+
+const PAUSES: u32 = 6;
+#[cfg(all(feature = "std", not(percolog_loom)))]
+const YIELDS: u32 = 10;
+
+impl Backoff {
+    pub(crate) const fn new() -> Self {
+        Self { step: 0 }
+    }
+
+    /// Waits a little, longer each time.
+    pub(crate) fn wait(&mut self) {
+        #[cfg(percolog_loom)]
+        {
+            self.step += 1;
+            loom::thread::yield_now();
+        }
+        #[cfg(not(percolog_loom))]
+        {
+            if self.step < PAUSES {
+                for _ in 0..(1u32 << self.step) {
+                    relax();
+                }
+            } else {
+                self.give_way();
+            }
+            self.step = self.step.saturating_add(1);
+        }
+    }
+
+    #[cfg(all(feature = "std", not(percolog_loom)))]
+    fn give_way(&self) {
+        let beyond = self.step - PAUSES;
+        if beyond < YIELDS {
+            std::thread::yield_now();
+        } else {
+            let micros = 50u64 << (beyond - YIELDS).min(4);
+            std::thread::sleep(core::time::Duration::from_micros(micros));
+        }
+    }
+
+    #[cfg(all(not(feature = "std"), not(percolog_loom)))]
+    fn give_way(&self) {
+        // The platform's `relax` is where a kernel yields to the scheduler.
+        relax();
+    }
+
+    /// Whether the brief spinning is over.
+    #[cfg(all(feature = "alloc", not(percolog_loom)))]
+    pub(crate) fn is_spent(&self) -> bool {
+        self.step >= PAUSES
+    }
+}
+
+/// One pause of a spinning thread.
+#[cfg(not(percolog_loom))]
+#[inline]
+fn relax() {
+    #[cfg(feature = "std")]
+    core::hint::spin_loop();
+    #[cfg(not(feature = "std"))]
+    crate::platform_relax();
+}
+
+/// Sleeps until `word` no longer holds `expected`, a wake, or the deadline. May return early.
+///
+/// Returns `false` when the deadline has passed.
+#[cfg(all(feature = "std", not(percolog_loom)))]
+pub(crate) fn park(
+    word: &core::sync::atomic::AtomicU32,
+    expected: u32,
+    deadline: Option<std::time::Instant>,
+    backoff: &mut Backoff,
+) -> bool {
+    let left = match deadline {
+        None => None,
+        Some(deadline) => {
+            let now = std::time::Instant::now();
+            if now >= deadline {
+                return false;
+            }
+            Some(deadline - now)
+        }
+    };
+    #[cfg(any(target_os = "linux", target_os = "android"))]
+    {
+        let _ = backoff;
+        let timeout = left.map(|left| libc::timespec {
+            tv_sec: libc::time_t::try_from(left.as_secs()).unwrap_or(libc::time_t::MAX),
+            // Below 10^9, so it fits whatever the field's width.
+            tv_nsec: left.subsec_nanos() as _,
+        });
+        let timeout = timeout
+            .as_ref()
+            .map_or(core::ptr::null(), core::ptr::from_ref);
+        // SAFETY: `word` outlives the call, `timeout` is null or points to a live timespec. Every
+        // outcome (woken, value changed, interrupted, timed out) makes the caller look again.
+        unsafe {
+            libc::syscall(
+                libc::SYS_futex,
+                word.as_ptr(),
+                libc::FUTEX_WAIT | libc::FUTEX_PRIVATE_FLAG,
+                expected,
+                timeout,
+            );
+        }
+    }
+    #[cfg(not(any(target_os = "linux", target_os = "android")))]
+    {
+        let _ = (word, expected, left);
+        backoff.wait();
+    }
+    true
+}
+
+/// Wakes everyone parked on `word`.
+#[cfg(all(feature = "std", not(percolog_loom)))]
+pub(crate) fn unpark_all(word: &core::sync::atomic::AtomicU32) {
+    #[cfg(any(target_os = "linux", target_os = "android"))]
+    // SAFETY: the kernel only uses the address as a key; waking nobody is no error.
+    unsafe {
+        libc::syscall(
+            libc::SYS_futex,
+            word.as_ptr(),
+            libc::FUTEX_WAKE | libc::FUTEX_PRIVATE_FLAG,
+            i32::MAX,
+        );
+    }
+    #[cfg(not(any(target_os = "linux", target_os = "android")))]
+    let _ = word;
+}
