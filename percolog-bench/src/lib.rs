@@ -1,1 +1,23 @@
-//! percolog-bench
+//! Workloads and peers: what the `percolog` command and the benchmarks of this repository measure.
+//!
+//! A figure here is worth something only beside a peer in the same run, so every workload is written once and
+//! driven through each structure ([`peers`], one file each) by the same [`runner`]:
+//!
+//! * N threads start together and run for a fixed time; **one thread is always shown**;
+//! * the final read (a sum, a merge) is part of the measured time;
+//! * the final state is checked, and every read on the way: a fast wrong answer is an error, not a figure;
+//! * the median of a few cells is shown, with the slowest and the fastest beside it.
+//!
+//! The two workloads are [`counters`] (adds from every thread, read rarely) and [`sets`] (connections that open
+//! and close). Both can read at any rate, which gives the [crossing](crossing::crossing): the read ratio from which
+//! a per-core log loses.
+//!
+//! This crate exists for the command; it promises no stable interface.
+
+pub mod counters;
+pub mod crossing;
+pub mod hash;
+pub mod host;
+pub mod peers;
+pub mod runner;
+pub mod sets;

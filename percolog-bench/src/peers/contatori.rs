@@ -1,0 +1,29 @@
+//! `contatori`: 64 shards a counter, each thread on the shard of its number.
+
+use contatori::counters::unsigned::Unsigned;
+use contatori::counters::{CounterValue, Observable};
+
+use crate::counters::CounterPeer;
+
+/// contatori's unsigned counter in a static.
+#[derive(Debug)]
+pub struct Contatori;
+
+static HITS: Unsigned = Unsigned::new();
+
+impl CounterPeer for Contatori {
+    const NAME: &'static str = "contatori Unsigned";
+
+    #[inline]
+    fn add() {
+        HITS.add(1);
+    }
+
+    #[inline]
+    fn total() -> u64 {
+        match HITS.value() {
+            CounterValue::Unsigned(total) => total,
+            other => unreachable!("an unsigned counter gave {other:?}"),
+        }
+    }
+}
