@@ -1,3 +1,111 @@
-//! xtask
+//! What a developer of percolog runs: `cargo xtask test`, `ci`, `floors`, `mutate`.
+//!
+//! Each command ends with an exit status of 0 only if nothing failed. What cannot run on this machine is skipped
+//! loudly: it is named, counted, and the way to make it run is printed.
 
-fn main() {}
+mod ci;
+mod counts;
+mod floors;
+mod mutate;
+mod process;
+mod report;
+mod test;
+mod toolchain;
+mod tools;
+mod workspace;
+
+use std::process::ExitCode;
+
+use anyhow::Result;
+use clap::{Parser, Subcommand};
+
+use crate::report::Report;
+use crate::tools::Tools;
+use crate::workspace::Workspace;
+
+/// What a developer of percolog runs.
+#[derive(Parser)]
+#[command(name = "cargo xtask", bin_name = "cargo xtask", version)]
+struct Arguments {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Subcommand)]
+enum Command {
+    /// Run every test there is, with each way of finding slots and on each C library.
+    Test(Options),
+    /// Run every check, the sanitizers and the mutations, then every test.
+    Ci(Options),
+    /// Check that each room of the library imports only from the floors below it.
+    Floors,
+    /// Break one promise at a time, and see that the tests notice.
+    Mutate {
+        /// The mutation to try; all of them when left out.
+        name: Option<String>,
+        /// Print the mutations, and try none.
+        #[arg(long, conflicts_with = "name")]
+        list: bool,
+        /// Print what the tests print.
+        #[arg(long)]
+        verbose: bool,
+    },
+}
+
+/// Options of the commands that run many steps.
+#[derive(clap::Args)]
+struct Options {
+    /// Install missing tools through apt (as root, or through sudo without a password).
+    #[arg(long)]
+    install: bool,
+    /// Print the output of every step, not only of those that fail.
+    #[arg(long)]
+    verbose: bool,
+    /// Run only the steps whose name contains this text.
+    #[arg(long, value_name = "TEXT")]
+    only: Option<String>,
+}
+
+fn main() -> ExitCode {
+    match run(Arguments::parse().command) {
+        Ok(true) => ExitCode::SUCCESS,
+        Ok(false) => ExitCode::FAILURE,
+        Err(error) => {
+            eprintln!("error: {error:#}");
+            ExitCode::from(2)
+        }
+    }
+}
+
+/// Whether everything that ran passed; an error means that it could not be found out.
+fn run(command: Command) -> Result<bool> {
+    let workspace = Workspace::find()?;
+    match command {
+        Command::Test(options) => {
+            let (tools, mut report) = prepare(&workspace, &options)?;
+            test::run(&workspace, &tools, &mut report);
+            Ok(report.finish())
+        }
+        Command::Ci(options) => {
+            let (tools, mut report) = prepare(&workspace, &options)?;
+            ci::run(&workspace, &tools, &mut report);
+            Ok(report.finish())
+        }
+        Command::Floors => floors::command(&workspace),
+        Command::Mutate {
+            name,
+            list,
+            verbose,
+        } => mutate::command(&workspace, name.as_deref(), list, verbose),
+    }
+}
+
+fn prepare(workspace: &Workspace, options: &Options) -> Result<(Tools, Report)> {
+    let tools = Tools::find(options.install)?;
+    let report = Report::new(
+        workspace.target.join("xtask").join("logs"),
+        options.verbose,
+        options.only.clone(),
+    )?;
+    Ok((tools, report))
+}

@@ -1,0 +1,237 @@
+//! `cargo xtask ci`: every check that a change must pass, then every test.
+
+use std::process::Command;
+
+use crate::counts::Counts;
+use crate::report::{Counting, Report};
+use crate::test::{self, LIMIT, cargo};
+use crate::toolchain::{self, Toolchain};
+use crate::tools::Tools;
+use crate::workspace::Workspace;
+use crate::{floors, mutate};
+
+const HOST: &str = "x86_64-unknown-linux-gnu";
+const BARE: &str = "x86_64-unknown-none";
+
+/// The features of the library, alone and together: each combination that a user can ask for.
+const FEATURES: [&[&str]; 4] = [
+    &[],
+    &["--features", "alloc"],
+    &["--features", "std"],
+    &["--all-features"],
+];
+
+/// Runs every check and every test.
+pub(crate) fn run(workspace: &Workspace, tools: &Tools, report: &mut Report) {
+    report.run(
+        "formatting",
+        Counting::Nothing,
+        LIMIT,
+        &mut cargo(workspace, &["fmt", "--all", "--check"]),
+    );
+    report.call("floors", || {
+        let failures = floors::check(workspace)?;
+        Ok((
+            Counts::default(),
+            (failures > 0).then(|| format!("{failures} broken rules, listed above")),
+        ))
+    });
+    let clippy = [
+        "clippy",
+        "--workspace",
+        "--all-targets",
+        "--all-features",
+        "--",
+        "-D",
+        "warnings",
+    ];
+    report.run(
+        "clippy",
+        Counting::Nothing,
+        LIMIT,
+        &mut cargo(workspace, &clippy),
+    );
+    let mut docs = cargo(
+        workspace,
+        &["doc", "--no-deps", "--workspace", "--all-features"],
+    );
+    docs.env("RUSTDOCFLAGS", "-D warnings");
+    report.run("documentation", Counting::Nothing, LIMIT, &mut docs);
+    features(workspace, report);
+    bare_metal(workspace, report);
+    oldest_rust(workspace, report);
+    publish(workspace, report);
+    address_sanitizer(workspace, report);
+    thread_sanitizer(workspace, report);
+    test::run(workspace, tools, report);
+    report.call("mutations", || mutate::step(workspace));
+}
+
+/// Each combination of the library's features builds without a warning.
+fn features(workspace: &Workspace, report: &mut Report) {
+    for features in FEATURES {
+        let name = format!(
+            "features: {}",
+            features.last().unwrap_or(&"none").trim_start_matches("--")
+        );
+        let mut command = cargo(
+            workspace,
+            &["clippy", "-p", "percolog", "--no-default-features"],
+        );
+        command.args(features).args(["--", "-D", "warnings"]);
+        report.run(&name, Counting::Nothing, LIMIT, &mut command);
+    }
+}
+
+/// The real check of `no_std`: a target that has no `std` at all.
+fn bare_metal(workspace: &Workspace, report: &mut Report) {
+    for features in &FEATURES[..2] {
+        let name = format!("bare metal: {}", features.last().unwrap_or(&"core only"));
+        let arguments = ["-p", "percolog", "--no-default-features", "--target", BARE];
+        if toolchain::has_standard_library(BARE) {
+            let mut command = cargo(workspace, &["build"]);
+            command
+                .args(arguments)
+                .args(*features)
+                .env("CARGO_TARGET_DIR", workspace.target_for("bare-metal"));
+            report.run(&name, Counting::Nothing, LIMIT, &mut command);
+        } else if let Some(toolchain) = Toolchain::find() {
+            let mut command = toolchain.cargo(workspace, "build", "bare-metal", "");
+            command
+                .arg("-Zbuild-std=core,alloc")
+                .args(arguments)
+                .args(*features);
+            report.run_online(&name, Counting::Nothing, LIMIT, &mut command);
+        } else {
+            report.skip(
+                &name,
+                format!("{}, or rustup target add {BARE}", toolchain::MISSING),
+            );
+        }
+    }
+}
+
+/// The oldest Rust that the manifest promises. Where it is not installed, clippy's `incompatible_msrv` still checks which parts
+/// of the standard library are used.
+fn oldest_rust(workspace: &Workspace, report: &mut Report) {
+    let Some(version) = workspace.rust_version("percolog") else {
+        report.skip(
+            "oldest Rust",
+            "percolog/Cargo.toml declares no rust-version",
+        );
+        return;
+    };
+    let name = format!("oldest Rust: {version}");
+    let available = Command::new("rustup")
+        .args(["run", version, "rustc", "--version"])
+        .output()
+        .is_ok_and(|output| output.status.success());
+    if !available {
+        report.skip(
+            &name,
+            format!(
+                "this toolchain is not here: rustup toolchain install {version} --profile minimal"
+            ),
+        );
+        return;
+    }
+    let mut command = Command::new("rustup");
+    crate::process::clean(&mut command)
+        .current_dir(&workspace.root)
+        .args([
+            "run",
+            version,
+            "cargo",
+            "check",
+            "--workspace",
+            "--all-targets",
+        ])
+        .env("CARGO_TARGET_DIR", workspace.target_for("oldest-rust"));
+    report.run(&name, Counting::Nothing, LIMIT, &mut command)
+}
+
+/// What would be published can be: the packages are made, and built from what is in them.
+fn publish(workspace: &Workspace, report: &mut Report) {
+    let mut command = cargo(workspace, &["publish", "--dry-run", "--workspace"]);
+    command.env("CARGO_TARGET_DIR", workspace.target_for("publish"));
+    if has_changes(workspace) {
+        println!(
+            "note: the working tree has changes that are not committed; they are packaged as they are"
+        );
+        command.arg("--allow-dirty");
+    }
+    report.run_online("publish, dry run", Counting::Nothing, LIMIT, &mut command)
+}
+
+fn has_changes(workspace: &Workspace) -> bool {
+    Command::new("git")
+        .current_dir(&workspace.root)
+        .args(["status", "--porcelain"])
+        .output()
+        .is_ok_and(|output| !output.stdout.is_empty())
+}
+
+/// Use after free, out of bounds, and memory that is never freed.
+fn address_sanitizer(workspace: &Workspace, report: &mut Report) {
+    const NAME: &str = "AddressSanitizer";
+    if cfg!(not(all(target_os = "linux", target_arch = "x86_64"))) {
+        report.skip(NAME, "run on x86-64 Linux only");
+        return;
+    }
+    let mut command = cargo(
+        workspace,
+        &[
+            "test",
+            "-p",
+            "percolog",
+            "--lib",
+            "--tests",
+            "--no-fail-fast",
+            "--target",
+            HOST,
+        ],
+    );
+    command
+        .env("RUSTC_BOOTSTRAP", "1")
+        .env("RUSTFLAGS", "-Zsanitizer=address")
+        .env(
+            "CARGO_TARGET_DIR",
+            workspace.target_for("address-sanitizer"),
+        );
+    report.run(NAME, Counting::Tests, LIMIT, &mut command)
+}
+
+/// Data races. `std` is rebuilt with the same instrumentation: without it, what `std` synchronizes looks like a race.
+fn thread_sanitizer(workspace: &Workspace, report: &mut Report) {
+    const NAME: &str = "ThreadSanitizer";
+    let Some(toolchain) = Toolchain::find() else {
+        report.skip(NAME, toolchain::MISSING);
+        return;
+    };
+    let Some(runtime) = toolchain.thread_sanitizer() else {
+        report.skip(
+            NAME,
+            "neither this compiler nor rustup's brings librustc-stable_rt.tsan.a for x86-64 Linux",
+        );
+        return;
+    };
+    // The runtime is named by its path, so that nothing needs to be put into the compiler's own folders; before everything
+    // else, as the compiler would do it, so that its versions of the C library's functions win.
+    let flags = format!(
+        "-Zsanitizer=thread -Zexternal-clangrt -Zpre-link-arg=-Wl,--whole-archive -Zpre-link-arg={} \
+         -Zpre-link-arg=-Wl,--no-whole-archive --cfg percolog_tsan",
+        runtime.display()
+    );
+    let mut command = toolchain.cargo(workspace, "test", "thread-sanitizer", &flags);
+    command.args([
+        "-Zbuild-std",
+        "-p",
+        "percolog",
+        "--lib",
+        "--tests",
+        "--no-fail-fast",
+        "--target",
+        HOST,
+    ]);
+    report.run_online(NAME, Counting::Tests, LIMIT, &mut command)
+}

@@ -1,0 +1,347 @@
+//! `cargo xtask mutate`: breaks one promise at a time in a copy of the tree, and sees that the tests notice.
+//!
+//! A test that cannot fail proves nothing. Each mutation in `mutations.toml` is one small break, named with the promise that it
+//! breaks and the test command that has to fail with it. The same commands must pass on the unbroken tree, or their failing
+//! would say nothing either.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::time::Duration;
+
+use anyhow::{Context, Result, bail};
+use serde::Deserialize;
+
+use crate::counts::Counts;
+use crate::process::{self, Outcome};
+use crate::workspace::{self, Workspace};
+
+/// The list, inside the tree.
+const LIST: &str = "xtask/mutations.toml";
+
+/// What a command may take that has to be built first: the unbroken tree, before any mutation.
+const FIRST_BUILD: Duration = Duration::from_secs(600);
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct List {
+    #[serde(default, rename = "mutation")]
+    mutations: Vec<Mutation>,
+}
+
+/// One break.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Mutation {
+    name: String,
+    /// The promise that it breaks, in a sentence.
+    promise: String,
+    /// The file that it changes, from the root of the tree.
+    file: PathBuf,
+    /// What it replaces; this must be there exactly once.
+    find: String,
+    replace: String,
+    /// The command that must fail with it; split at spaces, no shell.
+    test: String,
+    /// Variables for the command.
+    #[serde(default)]
+    environment: BTreeMap<String, String>,
+    /// How long the command may run, building included.
+    #[serde(default = "default_timeout")]
+    timeout_seconds: u64,
+    /// Whether running past that time is what the break is expected to do, as a deadlock is.
+    #[serde(default)]
+    may_hang: bool,
+}
+
+fn default_timeout() -> u64 {
+    180
+}
+
+impl Mutation {
+    /// Its command, to be run in the copy; every set of compiler flags has a target folder of its own.
+    fn command(&self, tree: &Path, targets: &Path) -> Result<Command> {
+        let mut words = self.test.split_whitespace();
+        let Some(program) = words.next() else {
+            bail!("mutation `{}` has an empty test command", self.name)
+        };
+        let mut command = Command::new(program);
+        process::clean(&mut command)
+            .current_dir(tree)
+            .args(words)
+            .envs(&self.environment);
+        let flags = self.environment.get("RUSTFLAGS").map_or("", String::as_str);
+        let folder: String = flags
+            .chars()
+            .filter(|c| c.is_ascii_alphanumeric() || *c == '_')
+            .collect();
+        command.env("CARGO_TARGET_DIR", targets.join(format!("target-{folder}")));
+        Ok(command)
+    }
+}
+
+/// What became of a mutation.
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum Fate {
+    /// The tests noticed.
+    Caught,
+    /// The tests ran past their limit, as this break makes them.
+    Hung,
+    /// The tests passed: nothing holds the code to this promise.
+    Survived,
+    /// Nothing was found out: the reason.
+    Invalid(String),
+}
+
+/// The copy of the tree in which the breaking is done.
+struct Workshop {
+    tree: PathBuf,
+    targets: PathBuf,
+    verbose: bool,
+}
+
+/// The command `mutate`: tries one mutation, or all; tells whether all were caught.
+pub(crate) fn command(
+    workspace: &Workspace,
+    name: Option<&str>,
+    list: bool,
+    verbose: bool,
+) -> Result<bool> {
+    let mutations = read(&workspace.root)?;
+    if list {
+        for mutation in &mutations {
+            println!("{}: {}", mutation.name, mutation.promise);
+            println!("    {} must fail", mutation.test);
+        }
+        println!("{} mutations", mutations.len());
+        return Ok(true);
+    }
+    let chosen: Vec<Mutation> = match name {
+        None => mutations,
+        Some(name) => match mutations.iter().find(|mutation| mutation.name == name) {
+            Some(mutation) => vec![mutation.clone()],
+            None => {
+                let known: Vec<&str> = mutations
+                    .iter()
+                    .map(|mutation| mutation.name.as_str())
+                    .collect();
+                bail!(
+                    "no mutation is called `{name}`; there are: {}",
+                    known.join(", ")
+                );
+            }
+        },
+    };
+    let failed = try_all(workspace, &chosen, verbose)?.failed;
+    println!(
+        "{} of {} mutations caught",
+        chosen.len() as u64 - failed,
+        chosen.len()
+    );
+    Ok(failed == 0)
+}
+
+/// The step of `cargo xtask ci`: every mutation, each counted as a test.
+pub(crate) fn step(workspace: &Workspace) -> Result<(Counts, Option<String>)> {
+    let counts = try_all(workspace, &read(&workspace.root)?, false)?;
+    let failure = (counts.failed > 0)
+        .then(|| format!("{} mutations were not caught, listed above", counts.failed));
+    Ok((counts, failure))
+}
+
+fn try_all(workspace: &Workspace, mutations: &[Mutation], verbose: bool) -> Result<Counts> {
+    let folder = workspace.target_for("mutate");
+    let workshop = Workshop {
+        tree: folder.join("tree"),
+        targets: folder,
+        verbose,
+    };
+    workshop.copy(&workspace.root)?;
+    let mut counts = Counts::default();
+    for (mutation, fate) in mutations.iter().zip(workshop.try_all(mutations)?) {
+        counts += if matches!(fate, Fate::Caught | Fate::Hung) {
+            Counts::ONE_PASSED
+        } else {
+            Counts::ONE_FAILED
+        };
+        if fate == Fate::Survived {
+            println!(
+                "   {} survived: nothing holds the code to its promise: {}",
+                mutation.name, mutation.promise
+            );
+        }
+    }
+    Ok(counts)
+}
+
+fn read(root: &Path) -> Result<Vec<Mutation>> {
+    let path = root.join(LIST);
+    let text = fs::read_to_string(&path).with_context(|| format!("reading {}", path.display()))?;
+    parse(&text).with_context(|| path.display().to_string())
+}
+
+fn parse(text: &str) -> Result<Vec<Mutation>> {
+    let list: List = toml::from_str(text)?;
+    let mut names = BTreeSet::new();
+    for mutation in &list.mutations {
+        if !names.insert(&mutation.name) {
+            bail!("two mutations are called `{}`", mutation.name);
+        }
+        if mutation.find == mutation.replace || mutation.find.is_empty() {
+            bail!("mutation `{}` changes nothing", mutation.name);
+        }
+    }
+    Ok(list.mutations)
+}
+
+impl Workshop {
+    /// Brings the copy up to date. It stays at one place, and files that are as they were are not touched, so that only what
+    /// changed is built again.
+    fn copy(&self, root: &Path) -> Result<()> {
+        fs::create_dir_all(&self.tree)
+            .with_context(|| format!("creating {}", self.tree.display()))?;
+        let wanted: BTreeSet<PathBuf> = workspace::files(root)?.into_iter().collect();
+        for stale in files_below(&self.tree, &self.tree)?.difference(&wanted) {
+            let path = self.tree.join(stale);
+            fs::remove_file(&path).with_context(|| format!("removing {}", path.display()))?;
+        }
+        for file in &wanted {
+            let source = root.join(file);
+            let contents =
+                fs::read(&source).with_context(|| format!("reading {}", source.display()))?;
+            let target = self.tree.join(file);
+            if let Some(folder) = target.parent() {
+                fs::create_dir_all(folder)
+                    .with_context(|| format!("creating {}", folder.display()))?;
+            }
+            // What cannot be read is not as it was.
+            if fs::read(&target).ok().as_deref() != Some(contents.as_slice()) {
+                fs::write(&target, contents)
+                    .with_context(|| format!("writing {}", target.display()))?;
+            }
+        }
+        Ok(())
+    }
+
+    /// The fate of each mutation, in order.
+    fn try_all(&self, mutations: &[Mutation]) -> Result<Vec<Fate>> {
+        let mut sound: BTreeMap<(&str, &BTreeMap<String, String>), bool> = BTreeMap::new();
+        let mut fates = Vec::new();
+        for mutation in mutations {
+            let key = (mutation.test.as_str(), &mutation.environment);
+            let sound = match sound.get(&key) {
+                Some(&known) => known,
+                None => {
+                    let passes = self.passes_unbroken(mutation)?;
+                    sound.insert(key, passes);
+                    passes
+                }
+            };
+            let fate = if sound {
+                self.try_one(mutation)?
+            } else {
+                Fate::Invalid("its command fails on the unbroken tree".to_owned())
+            };
+            let text = match &fate {
+                Fate::Caught => "caught".to_owned(),
+                Fate::Hung => "caught: the tests hang".to_owned(),
+                Fate::Survived => "SURVIVED".to_owned(),
+                Fate::Invalid(why) => format!("NOT TRIED: {why}"),
+            };
+            println!("   {}: {text}", mutation.name);
+            fates.push(fate);
+        }
+        Ok(fates)
+    }
+
+    fn run(&self, mutation: &Mutation, limit: Duration) -> Result<Outcome> {
+        process::run(
+            &mut mutation.command(&self.tree, &self.targets)?,
+            limit,
+            None,
+            self.verbose,
+        )
+    }
+
+    fn passes_unbroken(&self, mutation: &Mutation) -> Result<bool> {
+        let outcome = self.run(mutation, FIRST_BUILD)?;
+        let ran = Counts::read(&outcome.output).passed;
+        if !outcome.success() && !self.verbose {
+            println!("{}", outcome.output);
+        }
+        if outcome.success() && ran == 0 {
+            println!("   `{}` runs no test at all", mutation.test);
+        }
+        Ok(outcome.success() && ran > 0)
+    }
+
+    fn try_one(&self, mutation: &Mutation) -> Result<Fate> {
+        let path = self.tree.join(&mutation.file);
+        let Ok(sound) = fs::read_to_string(&path) else {
+            return Ok(Fate::Invalid(format!(
+                "{} cannot be read",
+                mutation.file.display()
+            )));
+        };
+        let places = sound.matches(&mutation.find).count();
+        if places != 1 {
+            return Ok(Fate::Invalid(format!(
+                "its `find` stands {places} times in {}, not once: bring it up to date in {LIST}",
+                mutation.file.display()
+            )));
+        }
+        let write = |text: &str| {
+            fs::write(&path, text).with_context(|| format!("writing {}", path.display()))
+        };
+        write(&sound.replacen(&mutation.find, &mutation.replace, 1))?;
+        let outcome = self.run(mutation, Duration::from_secs(mutation.timeout_seconds));
+        write(&sound)?;
+        Ok(judge(mutation, &outcome?))
+    }
+}
+
+fn judge(mutation: &Mutation, outcome: &Outcome) -> Fate {
+    if outcome.status.is_none() {
+        return if mutation.may_hang {
+            Fate::Hung
+        } else {
+            Fate::Invalid(format!(
+                "its command still ran after {} s; if the break makes it hang, say `may_hang = true`",
+                mutation.timeout_seconds
+            ))
+        };
+    }
+    if outcome.success() {
+        return Fate::Survived;
+    }
+    // What does not compile breaks no promise: the compiler noticed, not the tests.
+    if outcome.output.contains("could not compile") {
+        let error = outcome
+            .output
+            .lines()
+            .find(|line| line.starts_with("error"))
+            .unwrap_or("no error shown");
+        return Fate::Invalid(format!("it does not compile: {error}"));
+    }
+    Fate::Caught
+}
+
+/// The files below `folder`, relative to `root`.
+fn files_below(root: &Path, folder: &Path) -> Result<BTreeSet<PathBuf>> {
+    let mut files = BTreeSet::new();
+    for entry in fs::read_dir(folder).with_context(|| format!("reading {}", folder.display()))? {
+        let path = entry
+            .with_context(|| format!("reading {}", folder.display()))?
+            .path();
+        if path.is_dir() {
+            files.extend(files_below(root, &path)?);
+        } else if let Ok(inside) = path.strip_prefix(root) {
+            files.insert(inside.to_owned());
+        }
+    }
+    Ok(files)
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,423 @@
+//! Running steps one after another: each is announced, timed and remembered, and a table closes the run.
+
+use std::fs;
+use std::path::PathBuf;
+use std::process::Command;
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result};
+
+use crate::counts::{self, Counts};
+use crate::process::{self, Outcome};
+
+/// How many of the last lines of a failed step are printed; its log has all of them.
+const TAIL: usize = 150;
+
+/// Columns for a step's name; with them the table stays below 100.
+const WIDEST: usize = 48;
+
+/// What a step contributes to the count of tests.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Counting {
+    /// The tests that its output reports.
+    Tests,
+    /// It is one test itself: its exit status is the verdict.
+    One,
+    /// Nothing while it passes: formatting, lints, builds.
+    Nothing,
+}
+
+/// How a step ended.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Verdict {
+    Passed,
+    Failed(String),
+    Skipped(String),
+}
+
+struct Row {
+    name: String,
+    verdict: Verdict,
+    took: Duration,
+    counts: Counts,
+    /// Tests inside the step that skipped themselves.
+    skips: Vec<String>,
+}
+
+/// The steps so far.
+pub(crate) struct Report {
+    logs: PathBuf,
+    verbose: bool,
+    only: Option<String>,
+    started: Instant,
+    rows: Vec<Row>,
+}
+
+impl Report {
+    /// Nothing has run yet; the output of each step will lie in `logs`.
+    pub(crate) fn new(logs: PathBuf, verbose: bool, only: Option<String>) -> Result<Self> {
+        fs::create_dir_all(&logs).with_context(|| format!("creating {}", logs.display()))?;
+        Ok(Self {
+            logs,
+            verbose,
+            only,
+            started: Instant::now(),
+            rows: Vec::new(),
+        })
+    }
+
+    /// Whether the step is among those that were asked for.
+    fn wanted(&self, name: &str) -> bool {
+        self.only.as_deref().is_none_or(|text| name.contains(text))
+    }
+
+    /// Runs one command as a step.
+    pub(crate) fn run(
+        &mut self,
+        name: &str,
+        counting: Counting,
+        limit: Duration,
+        command: &mut Command,
+    ) {
+        self.run_judged(name, counting, limit, command, |outcome| {
+            judge(outcome, limit)
+        })
+    }
+
+    /// Runs one command as a step that needs the crate registry: without a network it is skipped, and says so.
+    pub(crate) fn run_online(
+        &mut self,
+        name: &str,
+        counting: Counting,
+        limit: Duration,
+        command: &mut Command,
+    ) {
+        self.run_judged(name, counting, limit, command, |outcome| {
+            match judge(outcome, limit) {
+                Verdict::Failed(_) if is_offline(&outcome.output) => Verdict::Skipped(
+                    "the crate registry cannot be reached from here; run it again with a network"
+                        .to_owned(),
+                ),
+                verdict => verdict,
+            }
+        })
+    }
+
+    fn run_judged(
+        &mut self,
+        name: &str,
+        counting: Counting,
+        limit: Duration,
+        command: &mut Command,
+        judge: impl FnOnce(&Outcome) -> Verdict,
+    ) {
+        if !self.wanted(name) {
+            return;
+        }
+        println!("── {name}\n   {}", process::display(command));
+        let log = self.logs.join(format!(
+            "{}.log",
+            name.replace(|c: char| !c.is_ascii_alphanumeric(), "-")
+        ));
+        let started = Instant::now();
+        let outcome = match process::run(command, limit, Some(&log), self.verbose) {
+            Ok(outcome) => outcome,
+            Err(error) => return self.broken(name, started, &error),
+        };
+        let verdict = judge(&outcome);
+        if !self.verbose && matches!(verdict, Verdict::Failed(_)) {
+            print_tail(&outcome.output);
+            println!("   all of its output: {}", log.display());
+        }
+        let tests = match (counting, &verdict) {
+            (Counting::Tests, _) => Counts::read(&outcome.output),
+            (Counting::One, Verdict::Passed) => Counts::ONE_PASSED,
+            (Counting::One | Counting::Nothing, _) => Counts::default(),
+        };
+        let skips = counts::skips(&outcome.output)
+            .into_iter()
+            .map(str::to_owned)
+            .collect();
+        self.record(Row {
+            name: name.to_owned(),
+            verdict,
+            took: outcome.took,
+            counts: tests,
+            skips,
+        });
+    }
+
+    /// A step that cannot run here; `why` ends with the way out.
+    pub(crate) fn skip(&mut self, name: &str, why: impl Into<String>) {
+        if self.wanted(name) {
+            println!("── {name}");
+            self.record(Row {
+                name: name.to_owned(),
+                verdict: Verdict::Skipped(why.into()),
+                took: Duration::ZERO,
+                counts: Counts::default(),
+                skips: Vec::new(),
+            });
+        }
+    }
+
+    /// A step that is a function of this program; it prints for itself, and returns its tests and what failed.
+    pub(crate) fn call(
+        &mut self,
+        name: &str,
+        step: impl FnOnce() -> Result<(Counts, Option<String>)>,
+    ) {
+        if !self.wanted(name) {
+            return;
+        }
+        println!("── {name}");
+        let started = Instant::now();
+        match step() {
+            Ok((counts, failure)) => {
+                let verdict = failure.map_or(Verdict::Passed, Verdict::Failed);
+                let took = started.elapsed();
+                self.record(Row {
+                    name: name.to_owned(),
+                    verdict,
+                    took,
+                    counts,
+                    skips: Vec::new(),
+                });
+            }
+            Err(error) => self.broken(name, started, &error),
+        }
+    }
+
+    /// A step that could not be carried out; the others still can.
+    fn broken(&mut self, name: &str, started: Instant, error: &anyhow::Error) {
+        self.record(Row {
+            name: name.to_owned(),
+            verdict: Verdict::Failed(format!("{error:#}")),
+            took: started.elapsed(),
+            counts: Counts::default(),
+            skips: Vec::new(),
+        });
+    }
+
+    /// Remembers a step. Its failure, or its being skipped, counts even where no test said so.
+    fn record(&mut self, mut row: Row) {
+        match &row.verdict {
+            Verdict::Passed => println!("   passed in {}", seconds(row.took)),
+            Verdict::Failed(why) => {
+                if row.counts.failed == 0 {
+                    row.counts += Counts::ONE_FAILED;
+                }
+                println!("   FAILED after {}: {why}", seconds(row.took));
+            }
+            Verdict::Skipped(why) => {
+                row.counts += Counts::ONE_SKIPPED;
+                println!("   SKIPPED: {why}");
+            }
+        }
+        for skip in &row.skips {
+            println!("   SKIPPED: {skip}");
+        }
+        self.rows.push(row);
+    }
+
+    /// Prints the table and the line that counts tests, and tells whether nothing failed.
+    pub(crate) fn finish(&self) -> bool {
+        println!("\n{}", self.table());
+        let mut total = Counts::default();
+        for row in &self.rows {
+            total += row.counts;
+            match &row.verdict {
+                Verdict::Passed => {}
+                Verdict::Failed(why) => println!("FAILED   {}: {why}", row.name),
+                Verdict::Skipped(why) => println!("SKIPPED  {}: {why}", row.name),
+            }
+            for skip in &row.skips {
+                println!("SKIPPED  {}: {skip}", row.name);
+            }
+        }
+        if self.rows.is_empty() {
+            println!("FAILED   no step has such a name");
+            total += Counts::ONE_FAILED;
+        }
+        println!("took {}", seconds(self.started.elapsed()));
+        println!("{total}");
+        total.failed == 0
+    }
+
+    fn table(&self) -> String {
+        let width = self
+            .rows
+            .iter()
+            .map(|row| row.name.chars().count())
+            .max()
+            .unwrap_or(0)
+            .clamp(4, WIDEST);
+        let mut table = format!(
+            "{:<width$}  {:<8} {:>9} {:>8} {:>8} {:>8}\n",
+            "step", "outcome", "time", "passed", "failed", "skipped"
+        );
+        table.push_str(&"─".repeat(width + 47));
+        for row in &self.rows {
+            let outcome = match row.verdict {
+                Verdict::Passed => "passed",
+                Verdict::Failed(_) => "FAILED",
+                Verdict::Skipped(_) => "SKIPPED",
+            };
+            let Counts {
+                passed,
+                failed,
+                skipped,
+            } = row.counts;
+            table.push_str(&format!(
+                "\n{:<width$.width$}  {outcome:<8} {:>9} {:>8} {:>8} {:>8}",
+                row.name,
+                seconds(row.took),
+                blank_zero(passed),
+                blank_zero(failed),
+                blank_zero(skipped),
+            ));
+        }
+        table
+    }
+}
+
+fn judge(outcome: &Outcome, limit: Duration) -> Verdict {
+    match outcome.status {
+        Some(status) if status.success() => Verdict::Passed,
+        Some(status) => Verdict::Failed(status.to_string()),
+        None => Verdict::Failed(format!("still running after {}: killed", seconds(limit))),
+    }
+}
+
+/// Whether cargo failed because it could not reach the registry.
+fn is_offline(output: &str) -> bool {
+    [
+        "Could not resolve host",
+        "Couldn't resolve host",
+        "Could not connect to server",
+        "Couldn't connect to server",
+        "Failed to connect to",
+        "spurious network error",
+        "network failure seems to have happened",
+        "attempting to make an HTTP request, but --offline was specified",
+    ]
+    .iter()
+    .any(|sign| output.contains(sign))
+}
+
+fn print_tail(output: &str) {
+    let lines: Vec<&str> = output.lines().collect();
+    let hidden = lines.len().saturating_sub(TAIL);
+    if hidden > 0 {
+        println!("   | … {hidden} lines before these");
+    }
+    for line in &lines[hidden..] {
+        println!("   | {line}");
+    }
+}
+
+fn seconds(time: Duration) -> String {
+    format!("{:.1} s", time.as_secs_f64())
+}
+
+fn blank_zero(number: u64) -> String {
+    if number == 0 {
+        String::new()
+    } else {
+        number.to_string()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn report(folder: &tempfile::TempDir) -> Report {
+        Report::new(folder.path().to_owned(), false, None).unwrap()
+    }
+
+    fn shell(script: &str) -> Command {
+        let mut command = Command::new("sh");
+        command.args(["-c", script]);
+        command
+    }
+
+    const LIMIT: Duration = Duration::from_secs(60);
+
+    #[test]
+    fn a_failed_step_fails_the_run_even_when_all_its_tests_passed() {
+        let folder = tempfile::tempdir().unwrap();
+        let mut report = report(&folder);
+        report.run(
+            "good",
+            Counting::Tests,
+            LIMIT,
+            &mut shell("echo 'test result: ok. 3 passed; 0 failed; 0 ignored'"),
+        );
+        assert!(report.finish());
+        // A sanitizer that finds something ends the process with an error after the last test has passed.
+        report.run(
+            "bad",
+            Counting::Tests,
+            LIMIT,
+            &mut shell("echo 'test result: ok. 3 passed; 0 failed; 0 ignored'; exit 66"),
+        );
+        assert!(!report.finish());
+        assert_eq!(
+            report.rows[1].counts,
+            Counts {
+                passed: 3,
+                failed: 1,
+                skipped: 0
+            }
+        );
+    }
+
+    #[test]
+    fn a_skipped_step_is_counted_and_does_not_fail_the_run() {
+        let folder = tempfile::tempdir().unwrap();
+        let mut report = report(&folder);
+        report.skip("musl", "musl-gcc is missing");
+        assert!(report.finish());
+        assert_eq!(report.rows[0].counts, Counts::ONE_SKIPPED);
+    }
+
+    #[test]
+    fn only_an_unreachable_registry_excuses_a_failure() {
+        let folder = tempfile::tempdir().unwrap();
+        let mut report = report(&folder);
+        report.run_online("offline", Counting::Nothing, LIMIT, &mut shell("echo '[6] Could not resolve hostname (Could not resolve host: index.crates.io)'; exit 101"));
+        report.run_online(
+            "broken",
+            Counting::Nothing,
+            LIMIT,
+            &mut shell("echo 'error: 1 files in the working directory'; exit 101"),
+        );
+        assert!(matches!(report.rows[0].verdict, Verdict::Skipped(_)));
+        assert!(matches!(report.rows[1].verdict, Verdict::Failed(_)));
+    }
+
+    #[test]
+    fn a_run_of_no_step_fails() {
+        let folder = tempfile::tempdir().unwrap();
+        assert!(!report(&folder).finish());
+    }
+
+    #[test]
+    fn the_table_fits_100_columns() {
+        let folder = tempfile::tempdir().unwrap();
+        let mut report = report(&folder);
+        report.skip(
+            "a step whose name is rather longer than it should ever be, to be sure",
+            "because",
+        );
+        assert!(
+            report
+                .table()
+                .lines()
+                .all(|line| line.chars().count() <= 100),
+            "{}",
+            report.table()
+        );
+    }
+}

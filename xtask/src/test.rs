@@ -1,0 +1,172 @@
+//! `cargo xtask test`: every test there is.
+
+use std::process::Command;
+use std::time::Duration;
+
+use crate::process;
+use crate::report::{Counting, Report};
+use crate::toolchain::{self, Toolchain};
+use crate::tools::Tools;
+use crate::workspace::Workspace;
+
+/// No step may run longer: a deadlock must become a failure. A cold build on two cores takes a quarter of this.
+pub(crate) const LIMIT: Duration = Duration::from_secs(900);
+
+/// Linux with the other C library: no rseq registration, other thread-local storage, other locks.
+const MUSL: &str = "x86_64-unknown-linux-musl";
+
+/// `cargo <arguments>` in the workspace, with the compiler that the user has.
+pub(crate) fn cargo(workspace: &Workspace, arguments: &[&str]) -> Command {
+    let mut command = Command::new("cargo");
+    process::clean(&mut command)
+        .current_dir(&workspace.root)
+        .args(arguments);
+    command
+}
+
+/// Runs every test.
+pub(crate) fn run(workspace: &Workspace, tools: &Tools, report: &mut Report) {
+    report.run(
+        "tests",
+        Counting::Tests,
+        LIMIT,
+        &mut cargo(workspace, &["test", "--workspace", "--no-fail-fast"]),
+    );
+    slots(workspace, report);
+    loom(workspace, report);
+    musl(workspace, tools, report);
+    toy_kernel(workspace, report);
+    instructions(workspace, tools, report)
+}
+
+/// The same tests, with the slots found in the ways that other machines would have to use.
+fn slots(workspace: &Workspace, report: &mut Report) {
+    let arguments = [
+        "test",
+        "-p",
+        "percolog",
+        "--no-fail-fast",
+        "--lib",
+        "--tests",
+    ];
+    let mut command = cargo(workspace, &arguments);
+    command.env("GLIBC_TUNABLES", "glibc.pthread.rseq=0");
+    report.run("tests without rseq", Counting::Tests, LIMIT, &mut command);
+    let mut command = cargo(workspace, &arguments);
+    command.env("PERCOLOG_SLOTS", "thread");
+    report.run(
+        "tests with a slot for each thread",
+        Counting::Tests,
+        LIMIT,
+        &mut command,
+    )
+}
+
+/// Every interleaving of the small models, within bounds that keep them to a minute or two.
+fn loom(workspace: &Workspace, report: &mut Report) {
+    let mut command = cargo(
+        workspace,
+        &[
+            "test",
+            "-p",
+            "percolog",
+            "--release",
+            "--lib",
+            "--no-fail-fast",
+        ],
+    );
+    command
+        .env("RUSTFLAGS", "--cfg percolog_loom")
+        .env("LOOM_MAX_PREEMPTIONS", "2")
+        .env("LOOM_MAX_BRANCHES", "10000")
+        .env("CARGO_TARGET_DIR", workspace.target_for("loom"));
+    report.run("loom models", Counting::Tests, LIMIT, &mut command)
+}
+
+/// The library on musl: with rustup's standard library for it where that is there, else with one built from source.
+fn musl(workspace: &Workspace, tools: &Tools, report: &mut Report) {
+    const NAME: &str = "tests on musl";
+    let arguments = [
+        "-p",
+        "percolog",
+        "--no-fail-fast",
+        "--lib",
+        "--tests",
+        "--target",
+        MUSL,
+    ];
+    if cfg!(not(all(target_os = "linux", target_arch = "x86_64"))) {
+        report.skip(NAME, "built for x86-64 Linux only");
+        return;
+    }
+    if toolchain::has_standard_library(MUSL) {
+        let mut command = cargo(workspace, &["test"]);
+        command
+            .args(arguments)
+            .env("CARGO_TARGET_DIR", workspace.target_for("musl"));
+        report.run(NAME, Counting::Tests, LIMIT, &mut command);
+        return;
+    }
+    if !tools.musl_gcc {
+        report.skip(NAME, "musl-gcc is missing: cargo xtask test --install");
+        return;
+    }
+    let Some(toolchain) = Toolchain::find() else {
+        report.skip(
+            NAME,
+            format!("{}, or rustup target add {MUSL}", toolchain::MISSING),
+        );
+        return;
+    };
+    let unwinder = match toolchain::unwinder_for_musl(workspace) {
+        Ok(folder) => folder,
+        Err(error) => return report.call(NAME, || Err(error)),
+    };
+    // musl-gcc brings start files of its own, and only those for programs that are loaded where they were linked.
+    let flags = format!(
+        "-Clink-self-contained=no -Crelocation-model=static -Lnative={}",
+        unwinder.display()
+    );
+    let mut command = toolchain.cargo(workspace, "test", "musl", &flags);
+    command
+        .arg("-Zbuild-std")
+        .args(arguments)
+        .env("CARGO_TARGET_X86_64_UNKNOWN_LINUX_MUSL_LINKER", "musl-gcc");
+    report.run_online(NAME, Counting::Tests, LIMIT, &mut command)
+}
+
+/// The library inside a program that plays a kernel: slots, time and preemption come from `platform!`, and there is no `std`.
+fn toy_kernel(workspace: &Workspace, report: &mut Report) {
+    const NAME: &str = "toy kernel";
+    let folder = workspace.root.join("examples/toy-kernel");
+    if !folder.join("Cargo.toml").exists() {
+        report.skip(NAME, "there is no examples/toy-kernel in this tree");
+        return;
+    }
+    let mut command = cargo(workspace, &["run"]);
+    command
+        .current_dir(folder)
+        .env("CARGO_TARGET_DIR", workspace.target_for("toy-kernel"));
+    report.run(NAME, Counting::One, LIMIT, &mut command)
+}
+
+/// The instruction counts of the single-thread paths, against their budgets.
+fn instructions(workspace: &Workspace, tools: &Tools, report: &mut Report) {
+    const NAME: &str = "instruction budgets";
+    if !workspace.has_bench("percolog-bench", "instructions") {
+        report.skip(
+            NAME,
+            "percolog-bench has no benchmark `instructions` in this tree",
+        );
+        return;
+    }
+    if !tools.valgrind {
+        report.skip(NAME, "valgrind is missing: cargo xtask test --install");
+        return;
+    }
+    let mut command = cargo(
+        workspace,
+        &["bench", "-p", "percolog-bench", "--bench", "instructions"],
+    );
+    report.run(NAME, Counting::One, LIMIT, &mut command)
+}

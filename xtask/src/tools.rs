@@ -1,0 +1,181 @@
+//! The programs that some steps need beside cargo and a C compiler, and how they come onto the machine.
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use anyhow::{Context, Result, bail};
+
+/// A program that some step needs.
+#[derive(Clone, Copy, Debug)]
+struct Tool {
+    /// Present if this file exists, or, without a slash, if the search path has a program of this name.
+    sign: &'static str,
+    /// Debian's package.
+    package: &'static str,
+}
+
+/// Tells the files of the tree from what was built in it.
+const GIT: Tool = Tool {
+    sign: "git",
+    package: "git",
+};
+/// Counts instructions.
+const VALGRIND: Tool = Tool {
+    sign: "valgrind",
+    package: "valgrind",
+};
+/// Links programs for the other C library of Linux.
+const MUSL: Tool = Tool {
+    sign: "musl-gcc",
+    package: "musl-tools",
+};
+/// A compiler that comes with the sources of the standard library, for builds that must compile those too.
+const SOURCES: [Tool; 3] = [
+    Tool {
+        sign: "/usr/bin/rustc",
+        package: "rustc-web",
+    },
+    Tool {
+        sign: "/usr/bin/cargo",
+        package: "cargo-web",
+    },
+    Tool {
+        sign: "/usr/lib/rustlib/src/rust/library/std/Cargo.toml",
+        package: "rust-web-src",
+    },
+];
+
+/// What this machine has.
+#[derive(Debug)]
+pub(crate) struct Tools {
+    pub(crate) valgrind: bool,
+    pub(crate) musl_gcc: bool,
+}
+
+impl Tools {
+    /// Looks for the tools; `install` fetches the missing ones, otherwise the one command that does so is printed.
+    pub(crate) fn find(install: bool) -> Result<Self> {
+        let mut wanted = vec![GIT, VALGRIND, MUSL];
+        if crate::toolchain::of_rustup_with_sources().is_none() {
+            wanted.extend(SOURCES);
+        }
+        let missing: Vec<&str> = wanted
+            .iter()
+            .filter(|tool| !is_present(tool))
+            .map(|tool| tool.package)
+            .collect();
+        if !missing.is_empty() {
+            if install {
+                install_packages(&missing)?;
+            } else {
+                println!(
+                    "missing: {}; some steps will be skipped. To install them: cargo xtask test --install",
+                    missing.join(" ")
+                );
+            }
+        }
+        Ok(Self {
+            valgrind: is_present(&VALGRIND),
+            musl_gcc: is_present(&MUSL),
+        })
+    }
+}
+
+fn is_present(tool: &Tool) -> bool {
+    if tool.sign.contains('/') {
+        Path::new(tool.sign).exists()
+    } else {
+        on_path(tool.sign).is_some()
+    }
+}
+
+/// The file that the shell would start for `program`.
+pub(crate) fn on_path(program: &str) -> Option<PathBuf> {
+    std::env::split_paths(&std::env::var_os("PATH")?)
+        .map(|folder| folder.join(program))
+        .find(|file| file.is_file())
+}
+
+/// Installs packages through apt. A machine without apt, or on which we may not use it, is not an error: the steps that need
+/// the packages are then skipped and counted.
+fn install_packages(packages: &[&str]) -> Result<()> {
+    if on_path("apt-get").is_none() {
+        println!(
+            "missing: {}; there is no apt here to install them with, so some steps will be skipped",
+            packages.join(" ")
+        );
+        return Ok(());
+    }
+    println!("── install {}", packages.join(" "));
+    let root = is_root()?;
+    if !root && on_path("sudo").is_none() {
+        println!(
+            "   neither root nor sudo; as root, run: apt-get update && apt-get install -y {}",
+            packages.join(" ")
+        );
+        return Ok(());
+    }
+    // Another apt may be at work on the same machine: wait for it rather than fail.
+    let common = ["-q", "-o", "DPkg::Lock::Timeout=300"];
+    let update = apt(root)
+        .args(common)
+        .arg("update")
+        .status()
+        .context("starting apt-get")?;
+    if !update.success() {
+        println!("   `apt-get update` failed ({update}); going on with the lists that are here");
+    }
+    // One package after another: one that this distribution does not have must not keep the others away.
+    for package in packages {
+        let install = apt(root)
+            .args(common)
+            .args(["install", "-y", "--no-install-recommends", package])
+            .status();
+        let install = install.context("starting apt-get")?;
+        if !install.success() {
+            println!(
+                "   {package} could not be installed ({install}); the steps that need it will be skipped"
+            );
+        }
+    }
+    Ok(())
+}
+
+fn apt(root: bool) -> Command {
+    let mut command = if root {
+        Command::new("apt-get")
+    } else {
+        let mut command = Command::new("sudo");
+        command.args(["-n", "apt-get"]);
+        command
+    };
+    command
+        .env("DEBIAN_FRONTEND", "noninteractive")
+        .stdin(std::process::Stdio::null());
+    command
+}
+
+fn is_root() -> Result<bool> {
+    let output = Command::new("id")
+        .arg("-u")
+        .output()
+        .context("running `id -u`")?;
+    if !output.status.success() {
+        bail!(
+            "`id -u` failed: {}",
+            String::from_utf8_lossy(&output.stderr).trim()
+        );
+    }
+    Ok(output.stdout.trim_ascii() == b"0")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn programs_are_found_as_the_shell_finds_them() {
+        assert!(on_path("sh").is_some_and(|file| file.is_absolute()));
+        assert_eq!(on_path("no-program-has-this-name"), None);
+    }
+}
