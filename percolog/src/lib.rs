@@ -8,4 +8,6 @@ extern crate std;
 
 mod sync;
 
+#[cfg(feature = "alloc")]
+pub mod counter;
 pub mod cpu;

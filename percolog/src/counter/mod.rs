@@ -1,0 +1,286 @@
+//! Counters that any number of threads add to without moving a cache line between them.
+//!
+//! For what programs count all the time and read now and then: requests, bytes, allocations, events
+//! of every kind. Start here if you have a `static` [`AtomicU64`](core::sync::atomic::AtomicU64) that
+//! many threads increment; a counter that is read as often as it is added to is better off as an
+//! `AtomicU64`, and one that decides something at zero (a reference count) is not for this module.
+//!
+//! # How it works
+//!
+//! *Invariant:* a counter's value is the sum of its shares, one a *row*; and each row is either written
+//! by one thread at a time with plain loads and stores, or by any number of threads with atomic
+//! updates, never by both.
+//!
+//! A thread leases a row when it first adds to any counter, and gives it back when it exits: whoever
+//! leases it next continues where it stopped, so that a thread's exit costs nothing and loses nothing.
+//! Threads beyond the 512 leases, and destructors of thread-local values that run after the lease has
+//! been given back, use one of 64 other rows, with atomic updates. Without the `std` feature a row
+//! belongs to a slot ([`cpu::current`]), and an add runs under the platform's `without_preemption`.
+//!
+//! A row holds the shares of *all* counters, 16 bytes each, and shares its lines with no other row. So
+//! a counter costs 32 bytes, and 16 more for each thread that adds to it — not a line for each
+//! processor that might, which would make a million counters unaffordable.
+//!
+//! This is the counter queue of S. Boyd-Wickizer, *Optimizing Communication Bottlenecks in
+//! Multiprocessor Operating System Kernels*, §6.2 and Figure 6-3 (operations are executed on a per-core
+//! value at once instead of being logged), with shares that stay where they are when read. The
+//! estimate is a relative of the sloppy counters in S. Boyd-Wickizer et al., *An Analysis of Linux
+//! Scalability to Many Cores*, §4.3: a central value, and a bound on what may be missing from it.
+
+mod bank;
+mod ids;
+mod memory;
+#[cfg(all(test, percolog_loom))]
+mod models;
+mod rows;
+#[cfg(all(test, feature = "std", not(percolog_loom)))]
+mod tests;
+
+#[cfg(not(percolog_loom))]
+pub use global::Counter;
+
+/// The counters of the process. Statics cannot hold the model checker's types, so models work on
+/// banks of their own.
+#[cfg(not(percolog_loom))]
+mod global {
+    use super::bank::{Bank, Tally};
+    use crate::cpu;
+    #[cfg(feature = "std")]
+    use crate::cpu::lease;
+    use core::fmt;
+
+    static BANK: Bank = Bank::new();
+
+    /// A counter that threads add to without disturbing each other.
+    ///
+    /// ```
+    /// use percolog::counter::Counter;
+    ///
+    /// static HITS: Counter = Counter::new();
+    ///
+    /// std::thread::scope(|scope| {
+    ///     for _ in 0..4 {
+    ///         scope.spawn(|| {
+    ///             for _ in 0..1000 {
+    ///                 HITS.increment();
+    ///             }
+    ///         });
+    ///     }
+    /// });
+    /// assert_eq!(HITS.sum(), 4000);
+    /// ```
+    ///
+    /// # Contract
+    ///
+    /// * [`sum`](Self::sum) counts every add that finished before it — earlier on the same thread, or
+    ///   on another one that has synchronized with this one since — and of the adds that are under way
+    ///   it counts each or not, independently of the others.
+    /// * [`estimate`](Self::estimate) looks at two words and states how far off it can be.
+    /// * Arithmetic wraps around at the ends of `i64`, in adds and in sums.
+    /// * Counting publishes nothing: whoever sees an add does not thereby see what its thread wrote
+    ///   before.
+    /// * There is no reset: adds that race with one could be neither kept nor dropped exactly. Take a
+    ///   [`sum`](Self::sum) and subtract it from later ones.
+    ///
+    /// # Cost
+    ///
+    /// *Time:* an add is a handful of plain instructions; no atomic update, no line shared with
+    /// another thread. What a thread adds moves a line only
+    /// * when its share exceeds the batch, 65,536 unless [`with_batch`](Self::with_batch) said
+    ///   otherwise: one atomic update of the counter's own line, which each adding thread then fetches
+    ///   again;
+    /// * when somebody summed since the thread's last add: up to two transfers, for its share and for
+    ///   the counter's line.
+    ///
+    /// *Memory:* 32 bytes for the counter. A thread that adds to any counter has a row of 256 bytes;
+    /// in it each counter it adds to has 16 bytes, allocated in chunks: the first has 64 shares, each
+    /// further one is twice as large. Counters are numbered at their first add, smallest free number
+    /// first, so a thread that adds to *n* counters out of *n* allocates less than 32 · *n* + 1 KiB for
+    /// their shares. Large chunks are asked for as zeroed memory, of which systems with virtual memory
+    /// provide the pages that are touched. Rows are kept for the threads that come later: what is
+    /// allocated depends on how many threads lived at once, not on how many there ever were.
+    /// A dropped counter's shares go to the next new counter, for 8 bytes of bookkeeping.
+    ///
+    /// *Sustained ceiling:* none from the structure for adds: each thread goes at the speed of its
+    /// own processor. With reads, each sum has to fetch one line from each thread that added since the
+    /// last one, so a counter that is summed after every few adds is slower than an `AtomicU64`.
+    ///
+    /// # Progress
+    ///
+    /// An add is wait-free on a thread that has a lease and has added to the counter before; the first
+    /// add of a thread to a counter may allocate and take a lock for a few instructions. Without a
+    /// lease it is lock-free. Sums and estimates are wait-free.
+    ///
+    /// # Signals and allocators
+    ///
+    /// A signal handler that adds to a counter can interrupt the same thread's add between its load and
+    /// its store: the handler's add is then lost. It can also find the thread in an allocation. Count
+    /// with an atomic there. The program's global allocator must not add to a counter either, because
+    /// adding may allocate.
+    pub struct Counter {
+        tally: Tally,
+    }
+
+    impl Counter {
+        /// What a thread may keep to itself before it tells the [estimate](Self::estimate), unless
+        /// [`with_batch`](Self::with_batch) says otherwise.
+        pub const DEFAULT_BATCH: u64 = 65_536;
+
+        /// A counter at zero. Allocates nothing.
+        #[must_use]
+        pub const fn new() -> Self {
+            Self::with_batch(Self::DEFAULT_BATCH)
+        }
+
+        /// A counter at zero whose [estimate](Self::estimate) is tighter or looser than usual.
+        ///
+        /// `batch` is the amount (of what is added, not the number of adds) that a row may keep to
+        /// itself in either direction. An add that exceeds it moves the counter's line to its processor:
+        /// with 0 each add does, and the counter is as slow as an `AtomicI64`, but the estimate misses
+        /// no finished add.
+        #[must_use]
+        pub const fn with_batch(batch: u64) -> Self {
+            Self {
+                tally: Tally::new(batch),
+            }
+        }
+
+        /// Adds `amount`, which may be negative. Wraps around.
+        ///
+        /// *Progress:* wait-free; see [the type](Self#progress) for first adds and threads without a
+        /// lease. *Cost:* no transfer and no allocation in steady state; see [the type](Self#cost).
+        #[inline]
+        pub fn add(&self, amount: i64) {
+            let added = as_single_writer(|lease| {
+                lease.is_some_and(|lease| BANK.add_leased(&self.tally, lease, amount))
+            });
+            if !added {
+                self.add_slowly(amount);
+            }
+        }
+
+        #[cold]
+        fn add_slowly(&self, amount: i64) {
+            // More than two rounds happen only where the platform moves the caller to a slot that has
+            // never been here, and there are finitely many of those.
+            loop {
+                // Allocating is not for the inside of `as_single_writer`.
+                let Some(lease) = as_single_writer(|lease| lease) else {
+                    let number = cpu::current().place();
+                    return BANK.add_common(&self.tally, number, amount);
+                };
+                BANK.prepare(&self.tally, lease);
+                let added = as_single_writer(|lease| {
+                    lease.is_some_and(|lease| BANK.add_leased(&self.tally, lease, amount))
+                });
+                if added {
+                    return;
+                }
+            }
+        }
+
+        /// Adds one. See [`add`](Self::add).
+        #[inline]
+        pub fn increment(&self) {
+            self.add(1);
+        }
+
+        /// Subtracts one. See [`add`](Self::add).
+        #[inline]
+        pub fn decrement(&self) {
+            self.add(-1);
+        }
+
+        /// The exact sum of every add that finished before the call, and of some of those under way.
+        ///
+        /// Adds that overlap the call are counted or not, each for itself. For a counter that only goes
+        /// up this means that sums which follow one another never go back. For one that goes up and
+        /// down it means that a sum can count a decrement on one thread and miss the increment on
+        /// another that came before it, if neither had finished when the call began; a gauge of things
+        /// in use can thus be seen below zero for a moment.
+        ///
+        /// Also brings the [estimate](Self::estimate) up to date.
+        ///
+        /// *Progress:* wait-free. *Cost:* a walk over every row, at most 576: three loads each, and one
+        /// transfer for each thread that added to this counter (or to its neighbours in the row) since
+        /// the last walk. Writes one word of the counter's own line, if the correction that it holds
+        /// has changed; repeated sums without adds write nothing.
+        #[must_use]
+        pub fn sum(&self) -> i64 {
+            BANK.sum(&self.tally)
+        }
+
+        /// About what [`sum`](Self::sum) would return, without looking at any thread's memory.
+        ///
+        /// Off by at most *batch* · (2*R* + *U*) from a value that `sum` could have returned at the
+        /// same time. *R* is the number of rows in which the counter was ever added to: no more than the
+        /// most threads that ever lived at once, limited to 512, and 64 more where threads without a
+        /// lease came by. *U* is the number of threads without a lease that are in the middle of an
+        /// add, usually 0. A program of 8 threads with the default batch is thus off by at most
+        /// 2 · 8 · 65,536, about a million.
+        ///
+        /// Right after a `sum` it is exact, if no add came in between and neither an add nor another sum
+        /// overlapped that sum.
+        ///
+        /// *Progress:* wait-free. *Cost:* two loads of the counter's own line, which is written once
+        /// per batch and thread, and by sums.
+        #[inline]
+        #[must_use]
+        pub fn estimate(&self) -> i64 {
+            self.tally.estimate()
+        }
+    }
+
+    /// Runs `f` with the number of a leased row that nobody else writes meanwhile, if there is one.
+    #[cfg(feature = "std")]
+    #[inline(always)]
+    fn as_single_writer<R>(f: impl FnOnce(Option<usize>) -> R) -> R {
+        f(lease::mine())
+    }
+
+    /// Runs `f` with the number of a leased row that nobody else writes meanwhile, if there is one:
+    /// the slot's, since nothing else can run on it. Slots beyond the leases share rows.
+    #[cfg(not(feature = "std"))]
+    #[inline(always)]
+    fn as_single_writer<R>(f: impl FnOnce(Option<usize>) -> R) -> R {
+        cpu::without_preemption(|| {
+            let slot = cpu::current().index();
+            f((slot < cpu::lease::LEASES).then_some(slot))
+        })
+    }
+
+    impl Default for Counter {
+        fn default() -> Self {
+            Self::new()
+        }
+    }
+
+    impl From<i64> for Counter {
+        /// A counter that begins at `value`, in its sum and in its estimate.
+        fn from(value: i64) -> Self {
+            let counter = Self::new();
+            if value != 0 {
+                BANK.begin_with(&counter.tally, value);
+            }
+            counter
+        }
+    }
+
+    /// Shows the [estimate](Counter::estimate), and calls it that: an exact sum would walk over every
+    /// row, which no log line should do by accident.
+    impl fmt::Debug for Counter {
+        fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+            f.debug_struct("Counter")
+                .field("estimate", &self.estimate())
+                .field("batch", &self.tally.batch())
+                .finish_non_exhaustive()
+        }
+    }
+
+    impl Drop for Counter {
+        /// *Cost:* as a [`sum`](Counter::sum), and the counter's shares are cleared.
+        fn drop(&mut self) {
+            BANK.clear(&mut self.tally);
+        }
+    }
+}

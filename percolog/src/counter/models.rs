@@ -1,0 +1,252 @@
+//! Every interleaving of the counter's algorithms, within loom's bounds.
+//!
+//! The banks are small: two leases, one row for threads without a lease, chunks of one share and up.
+//! What no model here can see: real thread exit (destructors of thread-local values), signals, and
+//! the allocator. Loom does not produce load buffering, so what would need a value out of the future to
+//! go wrong is not tried.
+
+use super::bank::{Bank, Tally};
+use crate::cpu::lease::LeasePool;
+use crate::sync::atomic::{AtomicUsize, Ordering};
+use loom::sync::Arc;
+use loom::thread;
+
+/// A bank, and a counter in it.
+struct World {
+    bank: Bank,
+    tally: Tally,
+}
+
+impl World {
+    fn new(batch: u64) -> Arc<Self> {
+        Arc::new(Self {
+            bank: Bank::new(),
+            tally: Tally::new(batch),
+        })
+    }
+
+    /// An add as `Counter::add` does it, by the holder of the lease.
+    fn add_leased(&self, lease: usize, amount: i64) {
+        if !self.bank.add_leased(&self.tally, lease, amount) {
+            self.bank.prepare(&self.tally, lease);
+            assert!(self.bank.add_leased(&self.tally, lease, amount));
+        }
+    }
+
+    fn add_common(&self, amount: i64) {
+        self.bank.add_common(&self.tally, 0, amount);
+    }
+
+    fn sum(&self) -> i64 {
+        self.bank.sum(&self.tally)
+    }
+
+    fn estimate(&self) -> i64 {
+        self.tally.estimate()
+    }
+}
+
+fn join<T>(handle: thread::JoinHandle<T>) -> T {
+    handle.join().expect("no thread of a model panics")
+}
+
+/// A sum that comes after an add counts it, though everything in the shares is relaxed; a sum that
+/// races counts it or not. The first touch of row and place races with the sum as well.
+///
+/// Loom cannot see: that the add is a plain instruction on the machine.
+#[test]
+fn a_sum_counts_every_add_that_finished_before_it() {
+    loom::model(|| {
+        let world = World::new(1);
+        let finished = Arc::new(AtomicUsize::new(0));
+        let adder = thread::spawn({
+            let (world, finished) = (world.clone(), finished.clone());
+            move || {
+                world.add_leased(0, 1);
+                finished.store(1, Ordering::Release);
+                world.add_leased(0, 2);
+                finished.store(2, Ordering::Release);
+            }
+        });
+        let seen = finished.load(Ordering::Acquire);
+        let sum = world.sum();
+        match seen {
+            0 => assert!([0, 1, 3].contains(&sum)),
+            1 => assert!([1, 3].contains(&sum)),
+            _ => assert_eq!(sum, 3),
+        }
+        assert!(
+            world.sum() >= sum,
+            "a counter that only goes up never goes back"
+        );
+        join(adder);
+        assert_eq!(world.sum(), 3);
+        assert_eq!(world.estimate(), 3);
+    });
+}
+
+/// Threads that come and go hand a row on through the lease pool; whoever finds no lease uses the
+/// other bank. Nothing is lost, and a racing sum sees each add whole.
+///
+/// Loom cannot see: the thread-local value whose destructor gives the lease back, and that no add with
+/// plain stores comes after it.
+#[test]
+fn a_lease_that_changes_hands_loses_nothing() {
+    loom::model(|| {
+        let world = World::new(1);
+        let pool = Arc::new(LeasePool::new());
+        // One lease is held throughout, so that the others meet at the last one.
+        pool.acquire().expect("the pool is fresh");
+        let threads: Vec<_> = [1, 2]
+            .into_iter()
+            .map(|amount| {
+                let (world, pool) = (world.clone(), pool.clone());
+                thread::spawn(move || match pool.acquire() {
+                    Some(lease) => {
+                        world.add_leased(lease, amount);
+                        pool.release(lease);
+                    }
+                    None => world.add_common(amount),
+                })
+            })
+            .collect();
+        assert!([0, 1, 2, 3].contains(&world.sum()));
+        threads.into_iter().for_each(join);
+        assert_eq!(world.sum(), 3);
+        assert_eq!(world.estimate(), 3);
+    });
+}
+
+/// Adds in one row without a lease, where each can find the pending part beyond the batch: no unit is
+/// lost or moved twice, and the estimate stays within batch · (2 · rows + adds under way).
+///
+/// Loom cannot see: more than two such threads.
+#[test]
+fn adds_without_a_lease_fold_each_unit_once() {
+    loom::model(|| {
+        let world = World::new(2);
+        // Both threads find the row and the place made: their first touch has a model of its own.
+        world.add_common(1);
+        let threads: Vec<_> = [3, -4]
+            .into_iter()
+            .map(|amount| {
+                let world = world.clone();
+                thread::spawn(move || world.add_common(amount))
+            })
+            .collect();
+        // Values that a sum could return lie between -3 and 4; one row, two adds under way.
+        let estimate = world.estimate();
+        assert!((-3 - 8..=4 + 8).contains(&estimate));
+        threads.into_iter().for_each(join);
+        // Nothing is under way and nobody has summed: one row's batch may be missing.
+        assert!((-2..=2).contains(&world.estimate()));
+        assert_eq!(world.sum(), 0);
+        assert_eq!(world.estimate(), 0);
+    });
+}
+
+/// Two threads touch one counter first, in one row: they agree on its place, row and chunk, and the
+/// place of whoever came second is not lost.
+///
+/// Loom cannot see: the allocator. It does see the memory of the loser freed.
+#[test]
+fn first_touches_that_race_agree() {
+    loom::model(|| {
+        let world = World::new(0);
+        let other = thread::spawn({
+            let world = world.clone();
+            move || world.add_common(1)
+        });
+        world.add_common(2);
+        join(other);
+        assert_eq!(world.sum(), 3);
+        // However many numbers were taken, only one is in use: the next two counters bring the number
+        // of places to three at the most.
+        for _ in 0..2 {
+            world.bank.add_common(&Tally::new(0), 0, 1);
+        }
+        assert_eq!(world.bank.places_ever(), 3);
+    });
+}
+
+/// A place that changes counters: a thread that adds to the new counter, and learns of the place only
+/// by looking at it, finds its share in a row of its own cleared.
+///
+/// Loom cannot see: that dropping a counter needs it exclusively, which the borrow checker sees.
+#[test]
+fn a_reused_place_is_clear_for_every_row() {
+    loom::model(|| {
+        let bank = Arc::new(Bank::new());
+        let new = Arc::new(Tally::new(100));
+        let mut old = Tally::new(100);
+        for lease in [0, 1] {
+            bank.prepare(&old, lease);
+            assert!(bank.add_leased(&old, lease, 7));
+        }
+        // Holds lease 1 from here on.
+        let second = thread::spawn({
+            let (bank, new) = (bank.clone(), new.clone());
+            move || {
+                // Only where the other thread has assigned the place already: the row is there.
+                bank.add_leased(&new, 1, 1)
+            }
+        });
+        bank.clear(&mut old);
+        bank.prepare(&new, 0);
+        assert!(bank.add_leased(&new, 0, 1));
+        let added = join(second);
+        assert_eq!(bank.sum(&new), 1 + i64::from(added));
+        assert_eq!(bank.places_ever(), 1);
+    });
+}
+
+/// An estimate that nothing corrects counts only what a sum taken after it counts as well, also where
+/// one thread's fold carries what another one left pending.
+///
+/// Loom cannot see: nothing is left out here but the number of threads.
+#[test]
+fn an_estimate_runs_ahead_of_no_later_sum() {
+    loom::model(|| {
+        let world = World::new(1);
+        // The row is there: first touches have a model of their own.
+        world.add_common(0);
+        let threads: Vec<_> = (0..2)
+            .map(|_| {
+                let world = world.clone();
+                thread::spawn(move || world.add_common(1))
+            })
+            .collect();
+        let estimate = world.estimate();
+        assert!(world.sum() >= estimate);
+        threads.into_iter().for_each(join);
+        assert_eq!(world.sum(), 2);
+    });
+}
+
+/// A sum's walk reads a share's two words at different times, and a fold comes in between: the clamp
+/// keeps the correction, and with it the estimate, within the bound.
+///
+/// Loom cannot see: more than one row at a time within its limits here.
+#[test]
+fn a_correction_taken_during_folds_stays_within_the_bound() {
+    loom::model(|| {
+        let world = World::new(1);
+        world.add_leased(0, 1);
+        let adder = thread::spawn({
+            let world = world.clone();
+            move || {
+                for _ in 0..4 {
+                    world.add_leased(0, 1);
+                }
+            }
+        });
+        let before = world.sum();
+        let estimate = world.estimate();
+        let after = world.sum();
+        assert!((before - 2..=after + 2).contains(&estimate));
+        join(adder);
+        assert!((5 - 2..=5 + 2).contains(&world.estimate()));
+        assert_eq!(world.sum(), 5);
+        assert_eq!(world.estimate(), 5);
+    });
+}

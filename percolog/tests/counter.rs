@@ -1,0 +1,326 @@
+//! `Counter` from outside: real threads, real exits, and what it allocates.
+
+use percolog::counter::Counter;
+use std::alloc::{GlobalAlloc, Layout, System};
+use std::cell::Cell;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::{Arc, Barrier};
+use std::thread;
+
+/// Counts what the calling thread asks for; the other tests' threads do not disturb.
+struct Counting;
+
+thread_local! {
+    static CALLS: Cell<usize> = const { Cell::new(0) };
+    static BYTES: Cell<usize> = const { Cell::new(0) };
+}
+
+fn note(bytes: usize) {
+    CALLS.set(CALLS.get() + 1);
+    BYTES.set(BYTES.get() + bytes);
+}
+
+// SAFETY: everything is passed on to the system's allocator; the counting allocates nothing.
+unsafe impl GlobalAlloc for Counting {
+    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
+        note(layout.size());
+        // SAFETY: by the caller's contract.
+        unsafe { System.alloc(layout) }
+    }
+
+    unsafe fn alloc_zeroed(&self, layout: Layout) -> *mut u8 {
+        note(layout.size());
+        // SAFETY: by the caller's contract.
+        unsafe { System.alloc_zeroed(layout) }
+    }
+
+    unsafe fn realloc(&self, block: *mut u8, layout: Layout, size: usize) -> *mut u8 {
+        note(size);
+        // SAFETY: by the caller's contract.
+        unsafe { System.realloc(block, layout, size) }
+    }
+
+    unsafe fn dealloc(&self, block: *mut u8, layout: Layout) {
+        // SAFETY: by the caller's contract.
+        unsafe { System.dealloc(block, layout) }
+    }
+}
+
+#[global_allocator]
+static ALLOCATOR: Counting = Counting;
+
+/// Allocations and bytes that `f` asked for on this thread.
+fn allocated(f: impl FnOnce()) -> (usize, usize) {
+    let before = (CALLS.get(), BYTES.get());
+    f();
+    (CALLS.get() - before.0, BYTES.get() - before.1)
+}
+
+/// A thread with a small stack, of which there can be many.
+fn small_thread<T: Send + 'static>(
+    f: impl FnOnce() -> T + Send + 'static,
+) -> thread::JoinHandle<T> {
+    thread::Builder::new()
+        .stack_size(64 * 1024)
+        .spawn(f)
+        .expect("the system allows a few hundred threads")
+}
+
+#[test]
+fn a_static_counter_counts() {
+    static HITS: Counter = Counter::new();
+    thread::scope(|scope| {
+        for _ in 0..4 {
+            scope.spawn(|| (0..10_000).for_each(|_| HITS.increment()));
+        }
+    });
+    assert_eq!(HITS.sum(), 40_000);
+    HITS.decrement();
+    assert_eq!(HITS.sum(), 39_999);
+}
+
+#[test]
+fn eight_threads_a_processor_lose_nothing() {
+    let threads = 8 * thread::available_parallelism().map_or(1, usize::from);
+    let counters: [Counter; 3] = [
+        Counter::new(),
+        Counter::with_batch(0),
+        Counter::with_batch(5),
+    ];
+    let rounds = 20_000i64;
+    thread::scope(|scope| {
+        for thread in 0..threads {
+            let counters = &counters;
+            scope.spawn(move || {
+                for round in 0..rounds {
+                    for (at, counter) in counters.iter().enumerate() {
+                        // Up and down, by different amounts.
+                        counter.add(round % 7 - 3 + at as i64 + thread as i64 % 2);
+                    }
+                }
+            });
+        }
+    });
+    for (at, counter) in counters.iter().enumerate() {
+        let expected: i64 = (0..threads as i64)
+            .map(|thread| {
+                (0..rounds)
+                    .map(|round| round % 7 - 3 + at as i64 + thread % 2)
+                    .sum::<i64>()
+            })
+            .sum();
+        assert_eq!(counter.sum(), expected);
+        assert_eq!(counter.estimate(), expected);
+    }
+}
+
+#[test]
+fn more_threads_than_leases_lose_nothing() {
+    const THREADS: usize = 600;
+    const ADDS: i64 = 1000;
+    let counter = Arc::new(Counter::with_batch(64));
+    // All of them live at the same time, each with its first add behind it.
+    let everybody = Arc::new(Barrier::new(THREADS));
+    let threads: Vec<_> = (0..THREADS)
+        .map(|_| {
+            let (counter, everybody) = (counter.clone(), everybody.clone());
+            small_thread(move || {
+                counter.increment();
+                everybody.wait();
+                (1..ADDS).for_each(|_| counter.increment());
+            })
+        })
+        .collect();
+    for thread in threads {
+        thread.join().expect("no thread panics");
+    }
+    assert_eq!(counter.sum(), THREADS as i64 * ADDS);
+    assert_eq!(counter.estimate(), THREADS as i64 * ADDS);
+}
+
+#[test]
+fn threads_that_come_and_go_hand_their_rows_on() {
+    let counter = Arc::new(Counter::with_batch(10));
+    let finished = Arc::new(AtomicUsize::new(0));
+    let makers: Vec<_> = (0..4)
+        .map(|_| {
+            let (counter, finished) = (counter.clone(), finished.clone());
+            thread::spawn(move || {
+                for _ in 0..300 {
+                    let (counter, finished) = (counter.clone(), finished.clone());
+                    small_thread(move || {
+                        (0..7).for_each(|_| counter.increment());
+                        finished.fetch_add(7, Ordering::Release);
+                    })
+                    .join()
+                    .expect("no thread panics");
+                }
+            })
+        })
+        .collect();
+    // Sums during the coming and going: what finished is counted, and nothing twice.
+    loop {
+        let at_least = finished.load(Ordering::Acquire);
+        let sum = counter.sum();
+        assert!(sum >= at_least as i64 && sum <= 8400, "{sum}, {at_least}");
+        if at_least == 8400 {
+            break;
+        }
+        thread::yield_now();
+    }
+    for maker in makers {
+        maker.join().expect("no thread panics");
+    }
+    assert_eq!(counter.sum(), 8400);
+}
+
+#[test]
+fn destructors_of_exiting_threads_count_before_and_after_the_lease_is_returned() {
+    static EXITS: Counter = Counter::with_batch(3);
+
+    struct Exit;
+    impl Drop for Exit {
+        fn drop(&mut self) {
+            (0..5).for_each(|_| EXITS.increment());
+        }
+    }
+    thread_local! {
+        static FIRST: Exit = const { Exit };
+        static LAST: Exit = const { Exit };
+    }
+
+    const THREADS: i64 = 200;
+    let threads: Vec<_> = (0..THREADS)
+        .map(|_| {
+            small_thread(|| {
+                // Destructors run in an order that the system chooses, usually last made first: one of
+                // the two runs before the lease is returned, the other after it, when the row may
+                // already be somebody else's.
+                FIRST.with(|_| ());
+                EXITS.increment();
+                LAST.with(|_| ());
+            })
+        })
+        .collect();
+    for thread in threads {
+        thread.join().expect("no thread panics");
+    }
+    assert_eq!(EXITS.sum(), THREADS * 11);
+}
+
+#[test]
+fn estimates_stay_within_their_bound_while_threads_add() {
+    const THREADS: i64 = 4;
+    const BATCH: i64 = 50;
+    let counter = Counter::with_batch(BATCH as u64);
+    let done = AtomicBool::new(false);
+    thread::scope(|scope| {
+        let adders: Vec<_> = (0..THREADS)
+            .map(|thread| {
+                let counter = &counter;
+                scope.spawn(move || {
+                    for round in 0..200_000 {
+                        counter.add((round + thread) % 90);
+                    }
+                })
+            })
+            .collect();
+        let watcher = scope.spawn(|| {
+            let mut before = counter.sum();
+            while !done.load(Ordering::Relaxed) {
+                let estimate = counter.estimate();
+                let after = counter.sum();
+                // The counter only goes up, so what a sum could have returned in between lies between
+                // the two sums. All threads have leases unless other tests took them all; then an add
+                // under way counts like a row.
+                let bound = BATCH * (2 * THREADS + THREADS);
+                assert!(
+                    estimate >= before - bound && estimate <= after + bound,
+                    "{estimate} is not between {before} and {after}, give or take {bound}"
+                );
+                before = after;
+            }
+        });
+        for adder in adders {
+            adder.join().expect("no thread panics");
+        }
+        done.store(true, Ordering::Relaxed);
+        watcher.join().expect("the bound holds");
+    });
+    assert_eq!(counter.sum(), counter.estimate());
+}
+
+#[test]
+fn counters_that_come_and_go_start_at_zero() {
+    thread::scope(|scope| {
+        for _ in 0..4 {
+            scope.spawn(|| {
+                for round in 0..500 {
+                    let counter = Counter::with_batch(20);
+                    assert_eq!((counter.sum(), counter.estimate()), (0, 0));
+                    thread::scope(|inner| {
+                        inner.spawn(|| counter.add(round));
+                        counter.add(2 * round);
+                    });
+                    assert_eq!(counter.sum(), 3 * round);
+                }
+            });
+        }
+    });
+}
+
+#[test]
+fn an_add_in_steady_state_allocates_nothing() {
+    let counter = Counter::with_batch(100);
+    counter.increment();
+    let (calls, _) = allocated(|| {
+        for _ in 0..100_000 {
+            counter.increment();
+        }
+        assert_eq!(counter.sum(), 100_001);
+        assert_eq!(counter.estimate(), 100_001);
+    });
+    assert_eq!(calls, 0);
+}
+
+#[test]
+fn an_unused_counter_allocates_nothing_even_when_summed_and_dropped() {
+    let (calls, _) = allocated(|| {
+        let counter = Counter::new();
+        assert_eq!((counter.sum(), counter.estimate()), (0, 0));
+    });
+    assert_eq!(calls, 0);
+}
+
+#[test]
+fn many_counters_cost_what_is_stated() {
+    const COUNTERS: usize = 100_000;
+    const ROW: usize = 256;
+    let counters: Vec<Counter> = (0..COUNTERS).map(|_| Counter::new()).collect();
+    assert_eq!(size_of_val(&counters[..]), 32 * COUNTERS);
+    let threads = 4;
+    let most = AtomicUsize::new(0);
+    thread::scope(|scope| {
+        for _ in 0..threads {
+            scope.spawn(|| {
+                let (_, bytes) = allocated(|| {
+                    for (at, counter) in counters.iter().enumerate() {
+                        counter.add(at as i64);
+                    }
+                });
+                // Stated: a row, and less than 32 bytes a counter and 1 KiB for the shares. Other tests'
+                // counters are numbered among ours, but there are fewer than 1000 of them; blocks that
+                // a racing thread was faster to make, and the padding of large ones, fit in 8 KiB. The
+                // thread's own bookkeeping in the standard library is in there too.
+                let stated = ROW + 32 * (COUNTERS + 1000) + 1024;
+                assert!(bytes <= stated + 8 * 1024, "{bytes} bytes, {stated} stated");
+                most.fetch_max(bytes, Ordering::Relaxed);
+            });
+        }
+    });
+    // The threads' allocations have been seen at all.
+    assert!(most.into_inner() >= 16 * COUNTERS);
+    for (at, counter) in counters.iter().enumerate() {
+        assert_eq!(counter.sum(), threads * at as i64);
+    }
+}
