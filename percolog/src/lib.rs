@@ -11,3 +11,7 @@ mod sync;
 #[cfg(feature = "alloc")]
 pub mod counter;
 pub mod cpu;
+#[cfg(feature = "alloc")]
+pub mod engine;
+#[cfg(feature = "alloc")]
+pub mod oplog;

@@ -40,42 +40,15 @@ pub use platform::{Platform, count, current, source};
 #[cfg(not(feature = "std"))]
 pub(crate) use platform::{chip, without_preemption};
 #[cfg(feature = "std")]
-pub(crate) use slot::{chip, without_preemption};
-#[cfg(feature = "std")]
 pub use slot::{bind, current, source, unbind};
+#[cfg(feature = "std")]
+pub(crate) use slot::{chip, without_preemption};
 #[cfg(feature = "std")]
 pub use topology::{AffinityError, InvalidVariable, allowed_cpus, count, set_affinity, variables};
 
 use core::fmt;
 
-/// Bytes that are kept apart so that two slots never write the same line: 128, two 64-byte lines,
-/// since processors of today fetch lines in pairs.
-///
-/// Override it when building, for example `PERCOLOG_LINE_SIZE=64 cargo build`; it must be a power of
-/// two of at least 32. Memory per touched slot is rounded up to a multiple of it.
-pub const LINE_SIZE: usize = line_size(option_env!("PERCOLOG_LINE_SIZE"));
-
-const fn line_size(chosen: Option<&str>) -> usize {
-    let Some(digits) = chosen else {
-        return 128;
-    };
-    let digits = digits.as_bytes();
-    let mut size = 0;
-    let mut at = 0;
-    while at < digits.len() {
-        assert!(
-            digits[at].is_ascii_digit(),
-            "PERCOLOG_LINE_SIZE must be a number"
-        );
-        size = size * 10 + (digits[at] - b'0') as usize;
-        at += 1;
-    }
-    assert!(
-        size.is_power_of_two() && size >= 32,
-        "PERCOLOG_LINE_SIZE must be a power of two of at least 32"
-    );
-    size
-}
+pub use crate::sync::LINE_SIZE;
 
 /// The number of a slot.
 ///

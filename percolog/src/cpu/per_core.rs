@@ -1,7 +1,7 @@
 //! A slot's own storage.
 
 use super::{CoreId, LINE_SIZE};
-use crate::sync::atomic::{AtomicPtr, Ordering};
+use crate::sync::atomic::{AtomicPtr, AtomicUsize, Ordering};
 use crate::sync::const_fn;
 use alloc::alloc::{Layout, alloc, dealloc, handle_alloc_error};
 use alloc::boxed::Box;
@@ -13,7 +13,7 @@ use core::ptr;
 ///
 /// Places are separate allocations, aligned to [`LINE_SIZE`] and padded to a multiple of it, so two
 /// slots never write one line. An untouched place costs nothing, an untouched `PerCore` costs its own
-/// 64 bytes, and slots beyond any count known earlier work as well.
+/// 72 bytes, and slots beyond any count known earlier work as well.
 ///
 /// ```
 /// use percolog::cpu::{self, PerCore};
@@ -33,6 +33,8 @@ pub struct PerCore<T> {
     /// Tables of pointers to places. The first has [`FIRST`] entries, and each further one doubles
     /// what is there, so tables never move. A null entry is a place not touched yet.
     tables: [AtomicPtr<AtomicPtr<T>>; TABLES],
+    /// One more than the highest place touched.
+    end: AtomicUsize,
     owns: PhantomData<Box<T>>,
 }
 
@@ -77,14 +79,6 @@ const fn table_length(table: usize) -> usize {
     }
 }
 
-const fn first_place(table: usize) -> usize {
-    if table == 0 {
-        0
-    } else {
-        FIRST << (table - 1)
-    }
-}
-
 impl<T> PerCore<T> {
     const_fn! {
         /// Storage of which nothing is touched yet. Allocates nothing.
@@ -94,7 +88,7 @@ impl<T> PerCore<T> {
             let tables = [const { AtomicPtr::new(ptr::null_mut()) }; TABLES];
             #[cfg(percolog_loom)]
             let tables = core::array::from_fn(|_| AtomicPtr::new(ptr::null_mut()));
-            Self { tables, owns: PhantomData }
+            Self { tables, end: AtomicUsize::new(0), owns: PhantomData }
         }
     }
 
@@ -163,13 +157,12 @@ impl<T> PerCore<T> {
         // SAFETY: as in `touched`.
         let entry = unsafe { &*entries.add(index) };
         let fresh = isolated::new(value);
+        // Before the place is published: whoever finds the place finds the end beyond it, since the
+        // exchange below releases this as well. Hence Relaxed here.
+        self.end
+            .fetch_max(slot.place() % PLACES + 1, Ordering::Relaxed);
         // Release publishes the `T` to the Acquire loads here and in `touched`.
-        match entry.compare_exchange(
-            ptr::null_mut(),
-            fresh,
-            Ordering::Release,
-            Ordering::Acquire,
-        ) {
+        match entry.compare_exchange(ptr::null_mut(), fresh, Ordering::Release, Ordering::Acquire) {
             // SAFETY: just published, lives until `self` is dropped.
             Ok(_) => unsafe { &*fresh },
             Err(winner) => {
@@ -184,26 +177,13 @@ impl<T> PerCore<T> {
 
     /// Every touched place with its slot, in the order of the slots.
     ///
-    /// Places touched while the iteration runs may be missed.
+    /// Every place whose touching is known to the caller is there; places touched while the iteration
+    /// runs may be missed.
     pub fn iter(&self) -> impl Iterator<Item = (CoreId, &T)> {
-        (0..TABLES)
-            .filter(|table| !self.tables[*table].load(Ordering::Acquire).is_null())
-            .flat_map(|table| first_place(table)..first_place(table) + table_length(table))
-            .filter_map(|place| {
-                let slot = CoreId::new(place as u32);
-                self.touched(slot).map(|value| (slot, value))
-            })
-    }
-
-    /// Every touched place, for the owner of them all.
-    #[cfg_attr(percolog_loom, allow(dead_code))]
-    pub(crate) fn iter_mut(&mut self) -> impl Iterator<Item = (CoreId, &mut T)> {
-        let this: &Self = self;
-        (0..PLACES).filter_map(|place| {
+        // Acquire: no place published before a value of `end` that we read can be missed, see `touch`.
+        (0..self.end.load(Ordering::Acquire)).filter_map(|place| {
             let slot = CoreId::new(place as u32);
-            // SAFETY: a published place is live; `&mut self` is borrowed for as long as the items
-            // are, so nobody else can reach the places, and each is yielded once.
-            unsafe { this.find(slot).as_mut() }.map(|value| (slot, value))
+            self.touched(slot).map(|value| (slot, value))
         })
     }
 }
@@ -309,7 +289,6 @@ mod tests {
         for place in 0..PLACES {
             let (table, index) = locate(place);
             assert!(table < TABLES && index < table_length(table));
-            assert_eq!(first_place(table) + index, place);
             assert!(seen.insert((table, index)));
         }
     }
@@ -350,8 +329,11 @@ mod tests {
         let per_core = Arc::new(PerCore::new());
         let threads: Vec<_> = (0..4)
             .map(|_| {
-                let (per_core, made, dropped) =
-                    (Arc::clone(&per_core), Arc::clone(&made), Arc::clone(&dropped));
+                let (per_core, made, dropped) = (
+                    Arc::clone(&per_core),
+                    Arc::clone(&made),
+                    Arc::clone(&dropped),
+                );
                 std::thread::spawn(move || {
                     for slot in 0..200 {
                         per_core.get_or_make(CoreId::new(slot), || Counted::new(&made, &dropped));
@@ -364,6 +346,9 @@ mod tests {
         }
         assert_eq!(per_core.iter().count(), 200);
         drop(per_core);
-        assert_eq!(made.load(Ordering::Relaxed), dropped.load(Ordering::Relaxed));
+        assert_eq!(
+            made.load(Ordering::Relaxed),
+            dropped.load(Ordering::Relaxed)
+        );
     }
 }

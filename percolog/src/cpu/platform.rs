@@ -80,7 +80,6 @@ macro_rules! platform {
 unsafe extern "Rust" {
     safe fn _percolog_0_slot() -> u32;
     safe fn _percolog_0_stamp() -> u64;
-    safe fn _percolog_0_relax();
     safe fn _percolog_0_without_preemption(f: &mut dyn FnMut());
     safe fn _percolog_0_chip() -> u32;
     safe fn _percolog_0_count() -> usize;
@@ -108,11 +107,6 @@ pub fn source() -> SlotSource {
 #[inline]
 pub(crate) fn stamp() -> u64 {
     _percolog_0_stamp()
-}
-
-#[inline]
-pub(crate) fn relax() {
-    _percolog_0_relax();
 }
 
 #[cfg_attr(not(feature = "alloc"), allow(dead_code))]

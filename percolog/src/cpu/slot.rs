@@ -189,7 +189,10 @@ mod area {
         // SAFETY: no preconditions; 0 is returned for what the kernel does not tell.
         let features = unsafe { libc::getauxval(AT_RSEQ_FEATURE_SIZE) } as usize;
         let base = offset as usize;
-        let has = |at: usize| features >= at + 4 && size as usize >= at + 4;
+        // The kernel accepts no area of less than 32 bytes, which holds all fields used here, and
+        // writes those it knows. (The C library's size says which fields *it* knew when it was built:
+        // Debian 12's says 20, and its threads have an `mm_cid` nevertheless.)
+        let has = |at: usize| features >= at + 4;
         let node = |at: usize| {
             if has(NODE_ID_AT) {
                 at.wrapping_sub(NODE_ID_AT)

@@ -17,6 +17,7 @@
 
 #[cfg(feature = "alloc")]
 pub(crate) mod held;
+mod isolated;
 #[cfg(feature = "alloc")]
 mod object_lock;
 #[cfg(feature = "alloc")]
@@ -25,11 +26,12 @@ mod slot_lock;
 mod wait;
 
 #[cfg(feature = "alloc")]
-pub(crate) use object_lock::ObjectLock;
+pub(crate) use isolated::Isolated;
+pub use isolated::LINE_SIZE;
 #[cfg(feature = "alloc")]
-pub(crate) use slot_lock::SlotLock;
-#[cfg(all(feature = "std", not(percolog_loom)))]
-pub(crate) use wait::Backoff;
+pub(crate) use object_lock::{ObjectLock, Patience};
+#[cfg(feature = "alloc")]
+pub(crate) use slot_lock::{SlotGuard, SlotLock};
 
 #[cfg(not(percolog_loom))]
 pub(crate) mod atomic {

@@ -63,14 +63,11 @@ impl ObjectLock {
     }
 
     /// Takes the lock for sharing unless it is held exclusively or somebody waits for it. Lock-free.
-    ///
-    /// `recursive`: this thread already shares the lock, and must not queue up behind a waiter who
-    /// waits for *it*.
     #[inline]
-    pub(crate) fn try_shared(&self, recursive: bool) -> bool {
+    pub(crate) fn try_shared(&self) -> bool {
         let mut word = self.word.load(Ordering::Relaxed);
         loop {
-            let behind_waiter = word & PARKED != 0 && word & SHARED != 0 && !recursive;
+            let behind_waiter = word & PARKED != 0 && word & SHARED != 0;
             if word & EXCLUSIVE != 0 || behind_waiter || word & SHARED == SHARED {
                 return false;
             }
@@ -93,8 +90,8 @@ impl ObjectLock {
     }
 
     /// Takes the lock for sharing; `false` when patience ran out.
-    pub(crate) fn shared(&self, recursive: bool, patience: Patience) -> bool {
-        self.wait_for(patience, |lock| lock.try_shared(recursive))
+    pub(crate) fn shared(&self, patience: Patience) -> bool {
+        self.wait_for(patience, |lock| lock.try_shared())
     }
 
     /// Gives up exclusive use.
@@ -165,12 +162,7 @@ impl ObjectLock {
                 if word & PARKED == 0
                     && self
                         .word
-                        .compare_exchange(
-                            word,
-                            word | PARKED,
-                            Ordering::Relaxed,
-                            Ordering::Relaxed,
-                        )
+                        .compare_exchange(word, word | PARKED, Ordering::Relaxed, Ordering::Relaxed)
                         .is_err()
                 {
                     continue;

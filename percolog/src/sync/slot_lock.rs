@@ -89,14 +89,21 @@ impl<T> SlotLock<T> {
         }
     }
 
-    /// The value, to whoever owns the lock itself.
-    pub(crate) fn get_mut(&mut self) -> &mut T {
-        // SAFETY: `&mut self` proves that there is no guard and no other user.
-        self.value.with_mut(|value| unsafe { &mut *value })
+    /// A guard for a lock that this thread has taken and [kept](SlotGuard::keep).
+    ///
+    /// # Safety
+    /// The lock was kept, and is resumed once.
+    pub(crate) unsafe fn resume(&self) -> SlotGuard<'_, T> {
+        SlotGuard { lock: self }
     }
 }
 
 impl<T> SlotGuard<'_, T> {
+    /// Keeps the lock taken without a guard, until [`SlotLock::resume`].
+    pub(crate) fn keep(self) {
+        core::mem::forget(self);
+    }
+
     /// The guarded value.
     #[inline(always)]
     pub(crate) fn get(&mut self) -> &mut T {

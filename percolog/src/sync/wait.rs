@@ -70,7 +70,13 @@ fn relax() {
     #[cfg(feature = "std")]
     core::hint::spin_loop();
     #[cfg(not(feature = "std"))]
-    crate::platform_relax();
+    _percolog_0_relax();
+}
+
+#[cfg(not(feature = "std"))]
+// SAFETY: the only definition is that of `platform!`, whose signature this is.
+unsafe extern "Rust" {
+    safe fn _percolog_0_relax();
 }
 
 /// Sleeps until `word` no longer holds `expected`, a wake, or the deadline. May return early.

@@ -229,10 +229,7 @@ fn trusted() -> Result<&'static str, &'static str> {
     Err("no counter of this processor is known to order updates")
 }
 
-#[cfg(all(
-    feature = "std",
-    any(target_arch = "x86_64", target_arch = "aarch64")
-))]
+#[cfg(all(feature = "std", any(target_arch = "x86_64", target_arch = "aarch64")))]
 fn kernel_keeps_time_by(name: &str) -> bool {
     const FILE: &str = "/sys/devices/system/clocksource/clocksource0/current_clocksource";
     std::fs::read_to_string(FILE).is_ok_and(|current| current.trim() == name)

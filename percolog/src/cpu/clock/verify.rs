@@ -163,8 +163,12 @@ fn measure(from: usize, to: usize, rounds: u32) -> Result<Pair, VerifyError> {
             }
         };
         // A panic in either thread is a defect of this file; it is passed on as one.
-        let back = one.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic));
-        let forth = other.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic));
+        let back = one
+            .join()
+            .unwrap_or_else(|panic| std::panic::resume_unwind(panic));
+        let forth = other
+            .join()
+            .unwrap_or_else(|panic| std::panic::resume_unwind(panic));
         Ok(Pair {
             from,
             to,
@@ -183,7 +187,8 @@ fn play(send: &Wire, receive: &Wire, mut my_turn: bool, rounds: u32) -> i64 {
         if my_turn {
             // Release and the Acquire below make this a hand-off: who reads the stamp knows it.
             // `max(1)`: 0 means that nothing is there.
-            send.0.store(stamp().clamp(1, CLOSED - 1), Ordering::Release);
+            send.0
+                .store(stamp().clamp(1, CLOSED - 1), Ordering::Release);
         } else {
             let mut spins = 0u32;
             let sent = loop {

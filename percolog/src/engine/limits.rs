@@ -1,0 +1,118 @@
+//! What happens when a slot's queue is full.
+
+use core::fmt;
+
+/// What `queue` does when the slot's queue has reached its limit.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[non_exhaustive]
+pub enum Policy {
+    /// Merge on the spot if the object is free; while it is taken, grow to the hard limit; then wait.
+    #[default]
+    Merge,
+    /// Grow without bound; someone else sees to it that the object is synchronized or drained.
+    Grow,
+    /// Refuse: `try_queue` hands the operation back, and `queue` panics.
+    Full,
+    /// Drop the operation and count it.
+    Discard,
+}
+
+/// What happens to pending operations when the object is dropped.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[non_exhaustive]
+pub enum OnDrop {
+    /// They are executed, as if each had been when it was queued.
+    #[default]
+    Apply,
+    /// They are dropped without being executed.
+    Discard,
+}
+
+/// An object's limits, fixed when it is made.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Options {
+    pub(crate) limit: usize,
+    pub(crate) hard_limit: usize,
+    pub(crate) policy: Policy,
+    pub(crate) on_drop: OnDrop,
+    pub(crate) absorb_while_merging: bool,
+}
+
+impl Options {
+    /// 128 operations a slot, as in the thesis (chapter 7).
+    pub(crate) const DEFAULT: Self = Self {
+        limit: 128,
+        hard_limit: 16 * 128,
+        policy: Policy::Merge,
+        on_drop: OnDrop::Apply,
+        absorb_while_merging: true,
+    };
+
+    /// The length at which a slot's queue stops to be appended to without a second thought.
+    pub(crate) const fn first_threshold(&self) -> usize {
+        match self.policy {
+            Policy::Grow => usize::MAX,
+            _ => self.limit,
+        }
+    }
+}
+
+/// The operation was not queued, and here it is.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub struct Full<O> {
+    /// What could not be queued.
+    pub operation: O,
+    /// Why not.
+    pub reason: Reason,
+}
+
+/// Why an operation was not queued.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Reason {
+    /// The slot's queue is at its limit.
+    Limit,
+    /// The slot's queue is in use by another thread just now.
+    Busy,
+    /// The slot's queue is at its hard limit, and this thread holds a guard of the object, or runs
+    /// one of its operations: waiting for a merge would be waiting for itself.
+    Held,
+    /// The slot's queue is at its hard limit, and nothing is merged into a poisoned object.
+    Poisoned,
+}
+
+impl fmt::Display for Reason {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Limit => "the slot's queue is at its limit",
+            Self::Busy => "the slot's queue is in use",
+            Self::Held => {
+                "the slot's queue is at its hard limit while this thread holds the object"
+            }
+            Self::Poisoned => "the slot's queue is at its hard limit and the object is poisoned",
+        })
+    }
+}
+
+impl<O> Full<O> {
+    /// The operation that was not queued.
+    pub fn into_inner(self) -> O {
+        self.operation
+    }
+}
+
+impl<O> fmt::Debug for Full<O> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Full")
+            .field("reason", &self.reason)
+            .finish_non_exhaustive()
+    }
+}
+
+impl<O> fmt::Display for Full<O> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "the operation was not queued: {}", self.reason)
+    }
+}
+
+impl<O> core::error::Error for Full<O> {}

@@ -1,0 +1,406 @@
+//! One deferred object: how updates come together.
+
+use super::guard::{Shared, SynchronizeError, Synchronized};
+use super::object::{Door, Gate, Object, Refusal, Wait};
+use super::queue::{Limits, Queue};
+use super::slots::Slots;
+use super::stats::Drained;
+use crate::cpu::{CoreId, Environment};
+use crate::sync::{Patience, const_fn};
+use alloc::vec::Vec;
+use core::fmt;
+use core::mem;
+use core::ptr::NonNull;
+
+/// What the holder of the object's lock works with.
+pub(super) struct Merged<S, Q: Queue<S>> {
+    pub(super) state: S,
+    /// Queues taken in one cut and not yet applied in full. Applied before anything is taken anew.
+    batch: Vec<Q>,
+    /// The slot of each queue in `batch`.
+    batch_slots: Vec<usize>,
+    /// By slot: an empty queue with memory, to be swapped in, unless it is in the batch.
+    spares: Vec<Option<Q>>,
+    scratch: Option<Q::Scratch>,
+}
+
+impl<S, Q: Queue<S>> Merged<S, Q> {
+    const_fn! {
+        pub(super) const fn new(state: S) -> Self {
+            Self {
+                state,
+                batch: Vec::new(),
+                batch_slots: Vec::new(),
+                spares: Vec::new(),
+                scratch: None,
+            }
+        }
+    }
+
+    fn spare(&mut self, slot: usize, limits: Limits) -> Q {
+        if self.spares.len() <= slot {
+            self.spares.resize_with(slot + 1, || None);
+        }
+        self.spares[slot].take().unwrap_or_else(|| Q::new(limits))
+    }
+
+    /// Puts the queues of a batch that has been applied back where they serve as spares.
+    fn recycle(&mut self) {
+        for (queue, slot) in self.batch.drain(..).zip(self.batch_slots.drain(..)) {
+            self.spares[slot] = Some(queue);
+        }
+    }
+
+    fn pending(&self) -> usize {
+        self.batch.iter().map(Q::len).sum()
+    }
+}
+
+/// A thread inside an object, alone, without a guard: gives the object back when dropped.
+struct Inside<'a>(Door<'a>);
+
+impl Drop for Inside<'_> {
+    fn drop(&mut self) {
+        self.0.leave_exclusive();
+    }
+}
+
+/// Poisons the object unless it is defused: an operation is unwinding.
+struct PoisonOnUnwind<'a>(&'a Gate);
+
+impl Drop for PoisonOnUnwind<'_> {
+    fn drop(&mut self) {
+        self.0.poison();
+    }
+}
+
+/// The locks of the queues of one cut. Dropping it releases them all, also when unwinding.
+struct Cut<'a, S, Q: Queue<S>> {
+    slots: &'a Slots<S, Q>,
+    taken: &'a [usize],
+    threshold: usize,
+    stamp: u64,
+    latest: u64,
+}
+
+impl<S, Q: Queue<S>> Drop for Cut<'_, S, Q> {
+    fn drop(&mut self) {
+        for slot in self.taken {
+            let Some(place) = self.slots.touched(*slot) else {
+                unreachable!("a slot's place is never taken away")
+            };
+            // SAFETY: `Object::take` has kept the lock of every slot in `taken`, once.
+            let mut held = unsafe { place.resume() };
+            let slot = held.get();
+            self.latest = self.latest.max(slot.latest);
+            // From here on a smaller stamp is one taken before this cut; see `Object::push`.
+            slot.latest = slot.latest.max(self.stamp);
+            slot.marked = false;
+            slot.threshold = self.threshold;
+        }
+    }
+}
+
+impl<S, Q: Queue<S>, E: Environment> Object<S, Q, E> {
+    /// Takes the queues of all dirty slots, at one instant. Returns whether there were any.
+    ///
+    /// All their locks are held until a look at the marks finds no further one. Each look that does
+    /// find one locks a queue, so there are at most as many as slots, and writers cannot keep a
+    /// reader here. No deadlock: only the holder of the object's lock holds more than one slot's
+    /// lock, and whoever holds a slot's lock waits for nothing.
+    fn take(&self, merged: &mut Merged<S, Q>) -> bool {
+        debug_assert!(merged.batch.is_empty());
+        loop {
+            let any = self.dirty.collect(|lowest, distance| {
+                for slot in (lowest..CoreId::PLACES).step_by(distance) {
+                    // Slots that share a mark: this one may have been taken for the other's sake.
+                    if distance < CoreId::PLACES && merged.batch_slots.contains(&slot) {
+                        continue;
+                    }
+                    let Some(place) = self.slots.touched(slot) else {
+                        continue;
+                    };
+                    let spare = merged.spare(slot, Limits::from(&self.options));
+                    let mut held = place.lock();
+                    if held.get().marked {
+                        let queue = mem::replace(&mut held.get().queue, spare);
+                        held.keep();
+                        merged.batch.push(queue);
+                        merged.batch_slots.push(slot);
+                    } else {
+                        merged.spares[slot] = Some(spare);
+                    }
+                }
+            });
+            if !any {
+                break;
+            }
+        }
+        let mut cut = Cut {
+            slots: &self.slots,
+            taken: &merged.batch_slots,
+            threshold: self.options.first_threshold(),
+            stamp: 0,
+            latest: 0,
+        };
+        if !cut.taken.is_empty() {
+            // Later than every stamp in the queues: each was taken before its lock was released, and
+            // we have acquired them all.
+            cut.stamp = self.stamp();
+        }
+        let stamp = cut.stamp;
+        for slot in cut.taken {
+            // SAFETY: the lock is kept; resumed to look, and kept again.
+            if let Some(mut held) = self
+                .slots
+                .touched(*slot)
+                .map(|place| unsafe { place.resume() })
+            {
+                cut.latest = cut.latest.max(held.get().latest);
+                held.keep();
+            }
+        }
+        let latest = cut.latest;
+        drop(cut);
+        if Q::STAMPED && latest > stamp {
+            // A stamp from the future: the clocks of two slots differ by more than it takes to go
+            // from one to the other.
+            self.disorder(latest);
+        }
+        !merged.batch.is_empty()
+    }
+
+    /// Applies up to `budget` operations of the batch.
+    fn apply(&self, merged: &mut Merged<S, Q>, budget: usize) -> usize {
+        let account = &self.center.account;
+        let poison = PoisonOnUnwind(&self.center.gate);
+        let scratch = merged.scratch.get_or_insert_with(Q::Scratch::default);
+        let executed = Q::apply(&mut merged.batch, &mut merged.state, budget, scratch);
+        mem::forget(poison);
+        account.executed.add(executed as u64);
+        let unfinished = merged.pending();
+        account.unfinished.set(unfinished as u64);
+        if unfinished == 0 {
+            merged.recycle();
+        }
+        executed
+    }
+
+    /// Takes a new batch and looks for operations in it that need not be executed.
+    fn take_and_prepare(&self, merged: &mut Merged<S, Q>) -> bool {
+        if !self.take(merged) {
+            return false;
+        }
+        let account = &self.center.account;
+        account.merges.add(1);
+        let poison = PoisonOnUnwind(&self.center.gate);
+        let scratch = merged.scratch.get_or_insert_with(Q::Scratch::default);
+        let absorbed = Q::prepare(&mut merged.batch, scratch);
+        mem::forget(poison);
+        account.absorbed.add(absorbed as u64);
+        true
+    }
+
+    /// Executes everything that is pending. The caller has the object for itself.
+    pub(super) fn merge(&self, merged: &mut Merged<S, Q>) -> usize {
+        let mut executed = 0;
+        if !merged.batch.is_empty() {
+            executed += self.apply(merged, usize::MAX);
+        }
+        if self.take_and_prepare(merged) {
+            executed += self.apply(merged, usize::MAX);
+        }
+        executed
+    }
+
+    /// Goes in alone and calls `f` with the merged part, and the way out.
+    ///
+    /// # Safety
+    /// `f` uses the pointer only while the object is held, and leaves through the door once or makes
+    /// a guard of it.
+    unsafe fn inside<R>(
+        &self,
+        door: Door<'_>,
+        f: impl FnOnce(NonNull<Merged<S, Q>>, Inside<'_>) -> R,
+    ) -> R {
+        let inside = Inside(door);
+        self.center.merged.with_mut(|merged| {
+            let Some(merged) = NonNull::new(merged) else {
+                unreachable!("a cell has an address")
+            };
+            f(merged, inside)
+        })
+    }
+
+    pub(crate) fn synchronize(
+        &self,
+        wait: Wait,
+    ) -> Result<Synchronized<'_, S>, SynchronizeError<Synchronized<'_, S>>> {
+        let door = self.enter(wait)?;
+        // SAFETY: the object is held by `Inside`, then by the guard made of it.
+        unsafe {
+            self.inside(door, |merged, inside| {
+                let poisoned = self.is_poisoned();
+                if !poisoned {
+                    self.merge(&mut *merged.as_ptr());
+                }
+                mem::forget(inside);
+                let state = NonNull::new_unchecked(&raw mut (*merged.as_ptr()).state);
+                let guard = Synchronized::new(door, state);
+                if poisoned {
+                    Err(SynchronizeError::Poisoned(guard))
+                } else {
+                    Ok(guard)
+                }
+            })
+        }
+    }
+
+    pub(crate) fn read(&self, wait: Wait) -> Result<Shared<'_, S>, SynchronizeError<Shared<'_, S>>>
+    where
+        S: Sync,
+    {
+        let door = self.enter_shared(wait)?;
+        let (clean, state) = self.center.merged.with(|merged| {
+            // SAFETY: shared use of the merged part; nobody writes it while we have it.
+            let clean = unsafe { (*merged).batch.is_empty() } && self.dirty.is_clean();
+            // SAFETY: as above; the state is only read through the pointer.
+            let state = unsafe { NonNull::new_unchecked((&raw const (*merged).state).cast_mut()) };
+            (clean, state)
+        });
+        let poisoned = self.is_poisoned();
+        if clean || poisoned {
+            // SAFETY: we went through the door for shared use.
+            let guard = unsafe { Shared::new(door, state) };
+            return if poisoned {
+                Err(SynchronizeError::Poisoned(guard))
+            } else {
+                Ok(guard)
+            };
+        }
+        door.leave_shared();
+        self.synchronize(wait)
+            .map(Synchronized::downgrade)
+            .map_err(|error| error.map_guard(Synchronized::downgrade))
+    }
+
+    /// Executes up to `budget` operations if nobody else has the object. A panic stays here.
+    pub(crate) fn drain(&self, budget: usize) -> Drained {
+        let mut drained = Drained {
+            executed: 0,
+            finished: false,
+        };
+        let Ok(door) = self.enter(Wait::No) else {
+            return drained;
+        };
+        // SAFETY: the object is held by `inside` until it is dropped.
+        unsafe {
+            self.inside(door, |merged, _inside| {
+                if self.is_poisoned() {
+                    return;
+                }
+                contained(|| {
+                    let merged = &mut *merged.as_ptr();
+                    if !merged.batch.is_empty() {
+                        drained.executed += self.apply(merged, budget);
+                    }
+                    if merged.batch.is_empty() {
+                        let left = budget - drained.executed;
+                        if self.take_and_prepare(merged) {
+                            drained.executed += self.apply(merged, left);
+                        }
+                        drained.finished = merged.batch.is_empty();
+                    }
+                });
+            });
+        }
+        drained
+    }
+
+    /// Merges on behalf of an updater that came to the limit, who must not suffer for what others
+    /// have queued: a panic poisons the object and stays here.
+    pub(super) fn merge_for_updater(&self, door: Door<'_>) {
+        let account = &self.center.account;
+        #[cfg(feature = "std")]
+        let began = std::time::Instant::now();
+        // SAFETY: the object is held by `inside` until it is dropped.
+        unsafe {
+            self.inside(door, |merged, _inside| {
+                if self.is_poisoned() {
+                    return;
+                }
+                contained(|| {
+                    let executed = self.merge(&mut *merged.as_ptr());
+                    account.updater_merges.add(1);
+                    account.longest_updater_merge.raise_to(executed as u64);
+                });
+                #[cfg(feature = "std")]
+                account
+                    .longest_updater_nanos
+                    .raise_to(u64::try_from(began.elapsed().as_nanos()).unwrap_or(u64::MAX));
+            });
+        }
+    }
+
+    /// The last merge, when the object is dropped.
+    pub(super) fn finish(&mut self) {
+        let this: &Self = self;
+        this.center.merged.with_mut(|merged| {
+            // SAFETY: `&mut self`: nobody else can reach the merged part.
+            this.merge(unsafe { &mut *merged });
+        });
+    }
+
+    /// The state as merged so far, to show it, if nobody has the object just now.
+    pub(crate) fn peek<R>(&self, f: impl FnOnce(&S) -> R) -> Option<R> {
+        let door = self.enter(Wait::No).ok()?;
+        // SAFETY: the object is held by `inside` until it is dropped.
+        unsafe { self.inside(door, |merged, _inside| Some(f(&merged.as_ref().state))) }
+    }
+
+    /// Where the operation that poisoned the object was queued, if that was recorded.
+    pub(crate) fn culprit(&self) -> super::object::Origin {
+        let door = self.enter(Wait::For(Patience::Unlimited)).ok()?;
+        // SAFETY: the object is held by `inside` until it is dropped.
+        unsafe {
+            self.inside(door, |merged, _inside| {
+                merged.as_ref().scratch.as_ref().and_then(Q::origin)
+            })
+        }
+    }
+}
+
+impl<G> From<Refusal> for SynchronizeError<G> {
+    fn from(refusal: Refusal) -> Self {
+        match refusal {
+            Refusal::Busy => Self::Busy,
+            Refusal::Held => Self::Held,
+        }
+    }
+}
+
+impl<S: fmt::Debug, Q: Queue<S>> fmt::Debug for Merged<S, Q> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Merged")
+            .field("state", &self.state)
+            .finish_non_exhaustive()
+    }
+}
+
+/// Runs `f` and keeps a panic from going further; what it means has been recorded by then.
+fn contained(f: impl FnOnce()) {
+    #[cfg(all(feature = "std", not(percolog_loom)))]
+    {
+        // Unwind safety: the object is poisoned, which is how its users are told.
+        if let Err(panic) = std::panic::catch_unwind(std::panic::AssertUnwindSafe(f)) {
+            // A payload whose own destructor panics must not get out this way either.
+            if let Err(again) =
+                std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| drop(panic)))
+            {
+                mem::forget(again);
+            }
+        }
+    }
+    #[cfg(not(all(feature = "std", not(percolog_loom))))]
+    f();
+}

@@ -1,0 +1,32 @@
+//! What every deferred structure shares: a state, one queue a slot, and the reader who brings them
+//! together.
+//!
+//! An [`Object`] is generic in what its queues mean ([`Queue`]): the engine knows slots, dirty marks,
+//! limits, guards, poisoning and accounts; the queue knows how to append, absorb and apply. Where the
+//! queues *live* is kept apart too (`Slots`): today each object owns its queues.
+//!
+//! **Invariant.** The operations of an object are, in the order in which they take effect: the state;
+//! then the *batch* (queues taken from their slots in one cut and not yet applied, usually empty);
+//! then the slots' queues. Only the holder of the object's lock moves operations from right to left,
+//! and it takes all dirty queues at one instant, holding all their locks: no operation is taken while
+//! one that caused it stays behind. (Reading "everything stamped up to now", queue by queue, would be
+//! wrong for queues that absorb: they change what they hold.)
+//!
+//! Boyd-Wickizer, *Optimizing Communication Bottlenecks in Multiprocessor Operating System Kernels*,
+//! §5.1 (logs and cut), §6.1 (the interface), chapter 7 (limits, locks, which slots have a queue).
+
+mod dirty;
+mod guard;
+mod limits;
+mod merge;
+mod object;
+mod queue;
+mod slots;
+mod stats;
+
+pub use guard::{Shared, SynchronizeError, Synchronized};
+pub(crate) use limits::Options;
+pub use limits::{Full, OnDrop, Policy, Reason};
+pub(crate) use object::{Object, Origin, Wait};
+pub use queue::{Absorbed, Limits, Queue};
+pub use stats::{Drained, Stats};

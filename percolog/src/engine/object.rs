@@ -1,0 +1,512 @@
+//! One deferred object: how updates go in.
+
+use super::dirty::DirtyMarks;
+use super::limits::{Full, OnDrop, Options, Policy, Reason};
+use super::merge::Merged;
+use super::queue::{Absorbed, Queue};
+use super::slots::{Slot, Slots};
+use super::stats::{Account, Stats};
+use crate::cpu::{self, CoreId, Environment};
+use crate::sync::atomic::{AtomicU32, Ordering};
+use crate::sync::{Isolated, ObjectLock, Patience, SlotGuard, UnsafeCell, const_fn, held};
+use core::mem::ManuallyDrop;
+use core::panic::Location;
+use core::ptr;
+
+/// Where an operation was queued, when that is recorded.
+pub(crate) type Origin = Option<&'static Location<'static>>;
+
+/// A state and the updates deferred to it.
+///
+/// The first part is read by every update and written by none; the second is written by whoever
+/// merges, and lies on lines of its own.
+pub(crate) struct Object<S, Q: Queue<S>, E: Environment> {
+    pub(super) slots: Slots<S, Q>,
+    pub(super) dirty: DirtyMarks,
+    pub(super) options: Options,
+    pub(super) environment: E,
+    pub(super) center: Isolated<Center<S, Q>>,
+}
+
+/// What belongs to the holder of the object's lock.
+pub(super) struct Center<S, Q: Queue<S>> {
+    pub(super) gate: Gate,
+    pub(super) account: Account,
+    pub(super) merged: UnsafeCell<Merged<S, Q>>,
+}
+
+// SAFETY: the slots' queues are behind their locks (`Q: Send`), the merged part behind the object's
+// (`S: Send`, `Q::Scratch: Send` by the trait). `S: Sync` is not needed for exclusive guards, and asked
+// for where shared ones are given out.
+unsafe impl<S: Send, Q: Queue<S>, E: Environment + Sync> Sync for Object<S, Q, E> {}
+
+/// The object's lock, and whether a panic has happened behind it.
+#[derive(Debug)]
+pub(super) struct Gate {
+    lock: ObjectLock,
+    poisoned: AtomicU32,
+}
+
+/// A thread's way through an object's gate; what a guard needs to give the object back.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Door<'a> {
+    gate: &'a Gate,
+    object: usize,
+    was_panicking: bool,
+}
+
+impl Gate {
+    const_fn! {
+        const fn new() -> Self {
+            Self { lock: ObjectLock::new(), poisoned: AtomicU32::new(0) }
+        }
+    }
+
+    /// Relaxed: set and looked at under the lock; a look from outside is a hint.
+    pub(super) fn is_poisoned(&self) -> bool {
+        self.poisoned.load(Ordering::Relaxed) != 0
+    }
+
+    pub(super) fn poison(&self) {
+        self.poisoned.store(1, Ordering::Relaxed);
+    }
+}
+
+impl Door<'_> {
+    pub(super) fn poison_if_panicking(&self) {
+        if !self.was_panicking && is_panicking() {
+            self.gate.poison();
+        }
+    }
+
+    pub(super) fn share(&self) {
+        self.gate.lock.downgrade();
+    }
+
+    pub(super) fn leave_exclusive(&self) {
+        held::pop(self.object);
+        self.gate.lock.release_exclusive();
+    }
+
+    pub(super) fn leave_shared(&self) {
+        held::pop(self.object);
+        self.gate.lock.release_shared();
+    }
+}
+
+fn is_panicking() -> bool {
+    #[cfg(feature = "std")]
+    return std::thread::panicking();
+    // Without std a panic does not come back.
+    #[cfg(not(feature = "std"))]
+    false
+}
+
+/// Whether a thread is willing to wait for an object.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum Wait {
+    /// Not at all.
+    No,
+    /// So long.
+    For(Patience),
+}
+
+/// Why an object was not entered.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Refusal {
+    Busy,
+    Held,
+}
+
+/// How long a queue may be for an operation to be appended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Bound {
+    /// To where the slot's updates stop to think.
+    Threshold,
+    /// To the hard limit.
+    Hard,
+}
+
+impl<S, Q: Queue<S>, E: Environment> Object<S, Q, E> {
+    const_fn! {
+        pub(crate) const fn new(state: S, options: Options, environment: E) -> Self {
+            Self {
+                slots: Slots::new(),
+                dirty: DirtyMarks::new(),
+                options,
+                environment,
+                center: Isolated::new(Center {
+                    gate: Gate::new(),
+                    account: Account::new(),
+                    merged: UnsafeCell::new(Merged::new(state)),
+                }),
+            }
+        }
+    }
+
+    pub(crate) fn is_poisoned(&self) -> bool {
+        self.center.gate.is_poisoned()
+    }
+
+    pub(crate) fn clear_poison(&self) {
+        self.center.gate.poisoned.store(0, Ordering::Relaxed);
+    }
+
+    fn address(&self) -> usize {
+        ptr::from_ref(&*self.center).cast::<()>() as usize
+    }
+
+    fn door(&self) -> Door<'_> {
+        held::push(self.address());
+        Door {
+            gate: &self.center.gate,
+            object: self.address(),
+            was_panicking: is_panicking(),
+        }
+    }
+
+    /// Takes the object for this thread alone.
+    pub(super) fn enter(&self, wait: Wait) -> Result<Door<'_>, Refusal> {
+        if held::contains(self.address()) {
+            return Err(Refusal::Held);
+        }
+        let entered = match wait {
+            Wait::No => self.center.gate.lock.try_exclusive(),
+            Wait::For(patience) => self.center.gate.lock.exclusive(patience),
+        };
+        if entered {
+            Ok(self.door())
+        } else {
+            Err(Refusal::Busy)
+        }
+    }
+
+    /// Takes the object for sharing.
+    pub(super) fn enter_shared(&self, wait: Wait) -> Result<Door<'_>, Refusal> {
+        if held::contains(self.address()) {
+            return Err(Refusal::Held);
+        }
+        let entered = match wait {
+            Wait::No => self.center.gate.lock.try_shared(),
+            Wait::For(patience) => self.center.gate.lock.shared(patience),
+        };
+        if entered {
+            Ok(self.door())
+        } else {
+            Err(Refusal::Busy)
+        }
+    }
+}
+
+impl<S, Q: Queue<S>, E: Environment> Object<S, Q, E> {
+    /// Queues an operation, and does what the policy says at the limit.
+    #[inline]
+    pub(crate) fn queue(
+        &self,
+        operation: Q::Operation,
+        origin: Origin,
+    ) -> Result<(), Full<Q::Operation>> {
+        match self.append(operation, origin, Bound::Threshold) {
+            Ok(()) => Ok(()),
+            Err(operation) => self.at_limit(operation, origin),
+        }
+    }
+
+    /// Queues an operation unless the slot's queue is at its limit or in use.
+    #[inline]
+    pub(crate) fn try_queue(
+        &self,
+        operation: Q::Operation,
+        origin: Origin,
+    ) -> Result<(), Full<Q::Operation>> {
+        let stamp = self.stamp();
+        let slot = self.environment.slot();
+        cpu::without_preemption(|| {
+            let place = self.slots.get(slot, &self.options);
+            let Some(mut held) = place.lock_briefly() else {
+                return Err(Full {
+                    operation,
+                    reason: Reason::Busy,
+                });
+            };
+            let limit = match self.options.policy {
+                Policy::Grow => usize::MAX,
+                _ => self.options.limit,
+            };
+            if held.get().queue.len() >= limit {
+                return Err(Full {
+                    operation,
+                    reason: Reason::Limit,
+                });
+            }
+            let absorbed = self.push(slot, held.get(), operation, stamp, origin);
+            drop(held);
+            Ok(absorbed)
+        })
+        .map(drop)
+    }
+
+    /// Queues many operations with few locks and stamps.
+    pub(crate) fn extend(
+        &self,
+        operations: impl IntoIterator<Item = Q::Operation>,
+        origin: Origin,
+    ) -> Result<(), Full<Q::Operation>> {
+        const CHUNK: usize = 16;
+        let mut operations = operations.into_iter();
+        loop {
+            // The iterator is the caller's code and is asked with no lock held.
+            let chunk: [Option<Q::Operation>; CHUNK] = core::array::from_fn(|_| operations.next());
+            if chunk[0].is_none() {
+                return Ok(());
+            }
+            let stamp = self.stamp();
+            let slot = self.environment.slot();
+            let left = cpu::without_preemption(|| {
+                let mut held = self.slots.get(slot, &self.options).lock();
+                let here = held.get();
+                // What is left over, and what was absorbed: both outlive the lock.
+                let left = chunk.map(|operation| {
+                    let operation = operation?;
+                    if here.queue.len() < here.threshold {
+                        Some(Ok(self.push(slot, here, operation, stamp, origin)))
+                    } else {
+                        Some(Err(operation))
+                    }
+                });
+                drop(held);
+                left
+            });
+            let complete = left[CHUNK - 1].is_some();
+            for operation in left.into_iter().flatten().filter_map(Result::err) {
+                self.at_limit(operation, origin)?;
+            }
+            if !complete {
+                return Ok(());
+            }
+        }
+    }
+
+    #[inline(always)]
+    pub(super) fn stamp(&self) -> u64 {
+        if Q::STAMPED {
+            self.environment.stamp()
+        } else {
+            0
+        }
+    }
+
+    /// Appends to this slot's queue if it is below the bound; else the operation comes back.
+    #[inline(always)]
+    fn append(
+        &self,
+        operation: Q::Operation,
+        origin: Origin,
+        bound: Bound,
+    ) -> Result<(), Q::Operation> {
+        // The stamp is taken before the lock, so that waiting for the counter and for the lock's
+        // line overlap. Nothing is lost: the stamp lies within the operation's own interval, and one
+        // that has meanwhile become too old for this queue is taken anew in `push`.
+        let stamp = self.stamp();
+        let slot = self.environment.slot();
+        cpu::without_preemption(|| {
+            let mut held = self.slots.get(slot, &self.options).lock();
+            let here = held.get();
+            let length = here.queue.len();
+            if length >= here.threshold {
+                if bound == Bound::Threshold || length >= self.options.hard_limit {
+                    return Err(operation);
+                }
+                // Do not think again at every single operation until someone merges.
+                here.threshold = (length + self.options.limit / 2 + 1).min(self.options.hard_limit);
+            }
+            let absorbed = self.push(slot, here, operation, stamp, origin);
+            drop(held);
+            Ok(absorbed)
+        })
+        .map(drop)
+    }
+
+    /// Appends under the slot's lock. What comes back is to be dropped without it.
+    #[inline(always)]
+    fn push(
+        &self,
+        slot: CoreId,
+        here: &mut Slot<Q>,
+        operation: Q::Operation,
+        mut stamp: u64,
+        origin: Origin,
+    ) -> Absorbed<Q::Operation> {
+        if Q::STAMPED {
+            if stamp < here.latest {
+                stamp = self.stamp_again(here.latest);
+            }
+            here.latest = stamp;
+        }
+        if !here.marked {
+            here.marked = true;
+            self.dirty.mark(self.environment.chip(), slot);
+        }
+        let absorbed = here.queue.append(operation, stamp, origin);
+        here.absorbed += absorbed.count();
+        absorbed
+    }
+
+    /// The thread was held up between its stamp and the lock, and another used the queue, or a merge
+    /// emptied it. A stamp taken now, under the lock, must be at least as large as any taken under
+    /// it before: if it is not, the clock is wrong. The queue's own order is right in any case.
+    #[cold]
+    fn stamp_again(&self, latest: u64) -> u64 {
+        let stamp = self.stamp();
+        if stamp >= latest {
+            return stamp;
+        }
+        self.disorder(latest);
+        latest
+    }
+
+    pub(super) fn disorder(&self, latest: u64) {
+        self.center.account.clock_violations.add(1);
+        self.environment.disorder(latest);
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn at_limit(&self, operation: Q::Operation, origin: Origin) -> Result<(), Full<Q::Operation>> {
+        match self.options.policy {
+            Policy::Merge => self.merge_or_grow(operation, origin),
+            Policy::Grow | Policy::Full => Err(Full {
+                operation,
+                reason: Reason::Limit,
+            }),
+            Policy::Discard => {
+                let mut held = self.here();
+                held.get().discarded += 1;
+                drop(held);
+                drop(operation);
+                Ok(())
+            }
+        }
+    }
+
+    /// This slot's queue, locked.
+    fn here(&self) -> SlotGuard<'_, Slot<Q>> {
+        self.slots
+            .get(self.environment.slot(), &self.options)
+            .lock()
+    }
+
+    fn merge_or_grow(
+        &self,
+        mut operation: Q::Operation,
+        origin: Origin,
+    ) -> Result<(), Full<Q::Operation>> {
+        let mut wait = Wait::No;
+        loop {
+            let refused = if self.is_poisoned() {
+                Reason::Poisoned
+            } else {
+                match self.enter(wait) {
+                    Ok(door) => {
+                        self.merge_for_updater(door);
+                        Reason::Limit
+                    }
+                    Err(Refusal::Held) => Reason::Held,
+                    Err(Refusal::Busy) => Reason::Busy,
+                }
+            };
+            match self.append(operation, origin, Bound::Hard) {
+                Ok(()) => return Ok(()),
+                Err(back) => operation = back,
+            }
+            match refused {
+                // Waiting cannot help.
+                Reason::Held | Reason::Poisoned => {
+                    return Err(Full {
+                        operation,
+                        reason: refused,
+                    });
+                }
+                // Somebody else merges or reads; the queue is at its hard limit: wait for them.
+                _ => wait = Wait::For(Patience::Unlimited),
+            }
+        }
+    }
+
+    /// Calls `f` with this slot's queue, locked.
+    pub(crate) fn with_queue<R>(&self, f: impl FnOnce(&mut Q) -> R) -> R {
+        cpu::without_preemption(|| f(&mut self.here().get().queue))
+    }
+
+    /// Adds up what the slots and the merges have counted. Locks each slot for a moment.
+    pub(crate) fn stats(&self) -> Stats {
+        let account = &self.center.account;
+        let mut stats = Stats {
+            merges: account.merges.get(),
+            executed: account.executed.get(),
+            absorbed: account.absorbed.get(),
+            updater_merges: account.updater_merges.get(),
+            longest_updater_merge: account.longest_updater_merge.get(),
+            longest_updater_wait: core::time::Duration::from_nanos(
+                account.longest_updater_nanos.get(),
+            ),
+            clock_violations: account.clock_violations.get(),
+            pending: account.unfinished.get() as usize,
+            ..Stats::default()
+        };
+        for (_, slot) in self.slots.iter() {
+            let mut held = slot.lock();
+            let slot = held.get();
+            stats.slots += 1;
+            stats.pending += slot.queue.len();
+            stats.queue_bytes += slot.queue.memory();
+            stats.absorbed += slot.absorbed;
+            stats.discarded += slot.discarded;
+        }
+        stats
+    }
+}
+
+impl<S, Q: Queue<S>, E: Environment> Object<S, Q, E> {
+    /// The state with everything in it, to the owner of the object; `None` if it is poisoned.
+    pub(crate) fn get_mut(&mut self) -> Option<&mut S> {
+        if self.is_poisoned() {
+            return None;
+        }
+        self.finish();
+        // SAFETY: `&mut self`: there is no guard and no other user.
+        Some(
+            self.center
+                .merged
+                .with_mut(|merged| unsafe { &mut (*merged).state }),
+        )
+    }
+
+    /// The state with everything in it, and nothing else; `None` if the object is poisoned.
+    pub(crate) fn into_inner(mut self) -> Option<S> {
+        if self.is_poisoned() {
+            return None;
+        }
+        self.finish();
+        let this = ManuallyDrop::new(self);
+        // SAFETY: each field is read out once, and `this` is neither dropped nor used again.
+        let (slots, dirty, environment, center) = unsafe {
+            (
+                ptr::read(&raw const this.slots),
+                ptr::read(&raw const this.dirty),
+                ptr::read(&raw const this.environment),
+                ptr::read(&raw const this.center),
+            )
+        };
+        drop((slots, dirty, environment));
+        Some(center.into_inner().merged.into_inner().state)
+    }
+}
+
+impl<S, Q: Queue<S>, E: Environment> Drop for Object<S, Q, E> {
+    fn drop(&mut self) {
+        if self.options.on_drop == OnDrop::Apply && !self.is_poisoned() && !is_panicking() {
+            self.finish();
+        }
+    }
+}

@@ -1,0 +1,105 @@
+//! What a slot's queue must be able to do.
+
+use core::panic::Location;
+
+/// What a queue is told when it is made.
+#[derive(Debug, Clone, Copy)]
+#[non_exhaustive]
+pub struct Limits {
+    /// How many operations it usually holds at most; room for them may be made at once.
+    pub limit: usize,
+    /// Whether merging should look for operations that absorb each other across queues.
+    pub absorb_while_merging: bool,
+}
+
+/// One slot's share of the updates to a state `S`.
+///
+/// The engine appends to a queue under its slot's lock, and takes its contents by swapping it with an
+/// empty queue of the same object; what a queue keeps when it is empty (memory, spent operations)
+/// thereby goes back to the slot. The three calls are those of the thesis (`append`, `try_absorb` as
+/// part of it, `apply`; Boyd-Wickizer §6.1).
+///
+/// None of the methods may use the object the queue belongs to.
+pub trait Queue<S>: Send + Sized {
+    /// What is queued.
+    type Operation: Send;
+
+    /// What merging keeps from one merge to the next, to save allocations.
+    type Scratch: Default + Send;
+
+    /// Whether operations are ordered by a stamp. Where not, none is taken, and `append` gets 0.
+    const STAMPED: bool;
+
+    /// An empty queue.
+    fn new(limits: Limits) -> Self;
+
+    /// Appends an operation. `stamp` is at least the stamp of every operation appended before.
+    ///
+    /// Returns operations that have no effect any more, so that they are dropped after the slot's
+    /// lock is released.
+    fn append(
+        &mut self,
+        operation: Self::Operation,
+        stamp: u64,
+        origin: Option<&'static Location<'static>>,
+    ) -> Absorbed<Self::Operation>;
+
+    /// How many operations are pending.
+    fn len(&self) -> usize;
+
+    /// Whether nothing is pending.
+    fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// Bytes allocated by the queue.
+    fn memory(&self) -> usize;
+
+    /// Called once for queues taken in one cut, before they are applied: the place to absorb across
+    /// queues. Returns how many operations have no effect any more.
+    fn prepare(queues: &mut [Self], scratch: &mut Self::Scratch) -> usize {
+        let _ = (queues, scratch);
+        0
+    }
+
+    /// Executes up to `budget` pending operations of `queues` on `state`, in the order that this kind
+    /// of queue promises, and returns how many.
+    ///
+    /// An operation is removed before it is executed, so that if it panics it is gone and all others
+    /// stay, in order; the next call goes on behind it.
+    fn apply(
+        queues: &mut [Self],
+        state: &mut S,
+        budget: usize,
+        scratch: &mut Self::Scratch,
+    ) -> usize;
+
+    /// Where the operation that `apply` executed last was queued, if that is recorded.
+    fn origin(scratch: &Self::Scratch) -> Option<&'static Location<'static>> {
+        let _ = scratch;
+        None
+    }
+}
+
+/// Operations that an append has made ineffective.
+#[derive(Debug)]
+pub enum Absorbed<O> {
+    /// None.
+    Nothing,
+    /// An earlier operation was replaced.
+    Replaced(O),
+    /// The operation and an earlier one cancel each other.
+    Cancelled(O, O),
+}
+
+impl<O> Absorbed<O> {
+    /// How many.
+    #[inline]
+    pub(crate) const fn count(&self) -> u64 {
+        match self {
+            Self::Nothing => 0,
+            Self::Replaced(_) => 1,
+            Self::Cancelled(..) => 2,
+        }
+    }
+}

@@ -1,0 +1,83 @@
+//! Where the queues live: each object owns one for every slot that has updated it.
+//!
+//! This is the only file that knows. Queues lent by a cache would be found here by the object's
+//! address instead, behind the same two calls.
+
+use super::limits::Options;
+use super::queue::{Limits, Queue};
+use crate::cpu::{CoreId, PerCore};
+use crate::sync::{SlotLock, const_fn};
+use core::marker::PhantomData;
+
+/// One slot's queue and what the engine knows of it, under the slot's lock.
+#[derive(Debug)]
+pub(crate) struct Slot<Q> {
+    pub(crate) queue: Q,
+    /// Whether the slot's dirty mark is set, or has been collected by a merge that is about to take
+    /// this queue.
+    pub(crate) marked: bool,
+    /// At which length an update stops to think.
+    pub(crate) threshold: usize,
+    /// No stamp appended from now on is smaller: the newest in the queue, or the last cut.
+    pub(crate) latest: u64,
+    /// Operations that were absorbed when they, or others, were appended.
+    pub(crate) absorbed: u64,
+    /// Operations dropped by [`Policy::Discard`](super::Policy::Discard).
+    pub(crate) discarded: u64,
+}
+
+/// The queues of one object.
+#[derive(Debug)]
+pub(crate) struct Slots<S, Q> {
+    places: PerCore<SlotLock<Slot<Q>>>,
+    applies_to: PhantomData<fn(&mut S)>,
+}
+
+impl<S, Q: Queue<S>> Slots<S, Q> {
+    const_fn! {
+        pub(crate) const fn new() -> Self {
+            Self { places: PerCore::new(), applies_to: PhantomData }
+        }
+    }
+
+    /// The slot's queue, made if it is the slot's first update.
+    #[inline(always)]
+    pub(crate) fn get(&self, slot: CoreId, options: &Options) -> &SlotLock<Slot<Q>> {
+        self.places
+            .get_or_make(slot, || SlotLock::new(Slot::new(options)))
+    }
+
+    /// The slot's queue, if it has one.
+    pub(crate) fn touched(&self, slot: usize) -> Option<&SlotLock<Slot<Q>>> {
+        self.places.touched(CoreId::new(slot as u32))
+    }
+
+    pub(crate) fn iter(&self) -> impl Iterator<Item = (CoreId, &SlotLock<Slot<Q>>)> {
+        self.places.iter()
+    }
+}
+
+impl<Q> Slot<Q> {
+    fn new<S>(options: &Options) -> Self
+    where
+        Q: Queue<S>,
+    {
+        Self {
+            queue: Q::new(Limits::from(options)),
+            marked: false,
+            threshold: options.first_threshold(),
+            latest: 0,
+            absorbed: 0,
+            discarded: 0,
+        }
+    }
+}
+
+impl From<&Options> for Limits {
+    fn from(options: &Options) -> Self {
+        Self {
+            limit: options.limit,
+            absorb_while_merging: options.absorb_while_merging,
+        }
+    }
+}

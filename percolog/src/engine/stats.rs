@@ -1,0 +1,114 @@
+//! The bill: what deferring has cost, and who paid.
+
+use crate::sync::atomic::{AtomicU64, Ordering};
+use crate::sync::const_fn;
+use core::time::Duration;
+
+/// What an object's deferred updates have cost so far.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Stats {
+    /// Slots that have ever updated the object.
+    pub slots: usize,
+    /// Operations queued and not yet executed.
+    pub pending: usize,
+    /// Bytes allocated by the slots' queues.
+    pub queue_bytes: usize,
+    /// How often dirty queues were taken and applied, by readers and updaters.
+    pub merges: u64,
+    /// Operations executed.
+    pub executed: u64,
+    /// Operations that never had to be executed, because others cancelled or replaced them.
+    pub absorbed: u64,
+    /// Operations dropped because of [`Policy::Discard`](super::Policy::Discard).
+    pub discarded: u64,
+    /// Merges paid by updaters that came to the limit.
+    pub updater_merges: u64,
+    /// Most operations executed in one merge paid by an updater.
+    pub longest_updater_merge: u64,
+    /// The longest time an updater spent on a merge; zero where there is no clock (no `std`).
+    pub longest_updater_wait: Duration,
+    /// Operations whose stamp was out of order or in the future: the clock cannot be trusted.
+    pub clock_violations: u64,
+}
+
+/// What one call of `drain` has done.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Drained {
+    /// Operations executed.
+    pub executed: usize,
+    /// Whether everything that was queued before the call has been executed. `false` as well when
+    /// somebody else had the object, or when it is poisoned.
+    pub finished: bool,
+}
+
+/// The part of the account that is kept with the object's lock.
+#[derive(Debug)]
+pub(crate) struct Account {
+    pub(crate) merges: Tally,
+    pub(crate) executed: Tally,
+    pub(crate) absorbed: Tally,
+    pub(crate) updater_merges: Tally,
+    pub(crate) longest_updater_merge: Tally,
+    pub(crate) longest_updater_nanos: Tally,
+    pub(crate) clock_violations: Tally,
+    /// Operations in a batch that has not been applied in full.
+    pub(crate) unfinished: Tally,
+}
+
+impl Account {
+    const_fn! {
+        pub(crate) const fn new() -> Self {
+            Self {
+                merges: Tally::new(),
+                executed: Tally::new(),
+                absorbed: Tally::new(),
+                updater_merges: Tally::new(),
+                longest_updater_merge: Tally::new(),
+                longest_updater_nanos: Tally::new(),
+                clock_violations: Tally::new(),
+                unfinished: Tally::new(),
+            }
+        }
+    }
+}
+
+/// A number that one thread at a time writes and any thread may read.
+///
+/// Relaxed throughout: each is a statistic of its own that publishes nothing.
+#[derive(Debug)]
+pub(crate) struct Tally(AtomicU64);
+
+impl Tally {
+    const_fn! {
+        const fn new() -> Self {
+            Self(AtomicU64::new(0))
+        }
+    }
+
+    pub(crate) fn add(&self, more: u64) {
+        if more != 0 {
+            // Not an atomic addition: only the holder of the object's lock writes. (Violations can be
+            // met by several slots at once; of those the number may then be too small, never zero.)
+            self.0
+                .store(self.get().wrapping_add(more), Ordering::Relaxed);
+        }
+    }
+
+    pub(crate) fn raise_to(&self, value: u64) {
+        if value > self.get() {
+            self.0.store(value, Ordering::Relaxed);
+        }
+    }
+
+    pub(crate) fn set(&self, value: u64) {
+        if value != self.get() {
+            self.0.store(value, Ordering::Relaxed);
+        }
+    }
+
+    pub(crate) fn get(&self) -> u64 {
+        self.0.load(Ordering::Relaxed)
+    }
+}

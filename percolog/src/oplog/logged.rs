@@ -1,0 +1,420 @@
+//! Any structure, updated through logs.
+
+use super::log::Log;
+use super::operation::Operation;
+use crate::cpu::{Environment, Native};
+use crate::engine::{
+    Drained, Full, Object, OnDrop, Options, Origin, Policy, Reason, Shared, Stats,
+    SynchronizeError, Synchronized, Wait,
+};
+use crate::sync::{Patience, const_fn};
+use core::fmt;
+use core::panic::Location;
+#[cfg(feature = "std")]
+use std::time::{Duration, Instant};
+
+/// A structure whose updates are logged per slot and merged when it is read.
+///
+/// See the [module](super) for the idea, an example, and the order that is kept.
+///
+/// # Progress and cost
+///
+/// | method | progress | cache lines moved |
+/// |---|---|---|
+/// | [`queue`](Self::queue) below the limit | blocking for a few instructions: a thread that lost its processor in mid-append, or a merge, can hold this slot's queue | none between reads; ≤ 3 at a slot's first update after a read |
+/// | [`queue`](Self::queue) at the limit | what the [`Policy`] says | a merge |
+/// | [`try_queue`](Self::try_queue) | never waits, never merges | as `queue` |
+/// | [`synchronize`](Self::synchronize), [`with`](Self::with) | blocking | for each dirty slot its lock and its operations |
+/// | [`read`](Self::read) of a clean object | blocking while somebody writes | the lock's line |
+///
+/// Memory: a slot that updates the object gets a queue with room for the limit (128 entries of 8 bytes
+/// and the operation), and merging keeps a second one for it; after that neither updates nor merges
+/// allocate. Threads beyond the slots share queues.
+///
+/// # Re-entrance
+///
+/// A thread that has a guard of an object may queue to it; the operation takes effect after the guard
+/// is gone. If it fills its queue to the hard limit meanwhile, `queue` panics and
+/// [`try_queue`](Self::try_queue) hands the operation back: a merge would wait for the guard. The same
+/// holds for an operation that queues to the object it is executed on. Asking for a second guard of
+/// the same object panics (or is refused, in the `try_` and timed variants) instead of waiting for
+/// ever. Guards of *different* objects are like locks: threads that take them in different orders can
+/// wait for each other. Without the `std` feature there is no place to record what a thread holds, and
+/// re-entrance waits for itself.
+///
+/// # Poisoning
+///
+/// A panic in an operation, or of a thread that holds an exclusive guard, poisons the object as it
+/// does a `std::sync::Mutex`: `synchronize`, `read` and `with` panic, the `try_` and timed variants say
+/// so and give out the guard nevertheless. The operation that panicked is gone; those behind it stay,
+/// in order, and are executed once [`clear_poison`](Self::clear_poison) has been called. A merge that
+/// an updater pays for, in `queue` or [`drain`](Self::drain), does not pass the panic on to it. With
+/// `RUSTFLAGS='--cfg percolog_origin'` each operation remembers where it was queued, and the panic of
+/// the next `synchronize` names the place.
+pub struct Logged<S, O: Operation<S>, E: Environment = Native> {
+    object: Object<S, Log<O>, E>,
+}
+
+impl<S, O: Operation<S>> Logged<S, O> {
+    const_fn! {
+        /// Wraps a structure. Allocates nothing; usable in statics.
+        pub const fn new(state: S) -> Self {
+            Self::builder().build(state)
+        }
+    }
+
+    const_fn! {
+        /// Limits and policies other than the usual ones.
+        ///
+        /// ```
+        /// use percolog::oplog::{Logged, LoggedFn, Operation, Policy};
+        ///
+        /// struct Push(u32);
+        /// impl Operation<Vec<u32>> for Push {
+        ///     fn exec(self, all: &mut Vec<u32>) { all.push(self.0) }
+        /// }
+        ///
+        /// static LOG: Logged<Vec<u32>, Push> =
+        ///     Logged::<Vec<u32>, Push>::builder().limit(2).policy(Policy::Full).build(Vec::new());
+        ///
+        /// assert!(LOG.try_queue(Push(1)).is_ok());
+        /// assert!(LOG.try_queue(Push(2)).is_ok());
+        /// let full = LOG.try_queue(Push(3)).unwrap_err();
+        /// assert_eq!(full.operation.0, 3);
+        /// assert_eq!(*LOG.synchronize(), [1, 2]);
+        /// ```
+        #[must_use]
+        pub const fn builder() -> Builder {
+            Builder { options: Options::DEFAULT }
+        }
+    }
+}
+
+/// Limits and policies of a [`Logged`]; made by [`Logged::builder`].
+#[derive(Debug, Clone, Copy)]
+#[must_use]
+pub struct Builder {
+    options: Options,
+}
+
+impl Builder {
+    /// How many operations a slot's queue holds before the policy acts: 128 unless said otherwise, at
+    /// least 1. Sets the hard limit to 16 times as many.
+    pub const fn limit(mut self, operations: usize) -> Self {
+        self.options.limit = if operations == 0 { 1 } else { operations };
+        self.options.hard_limit = self.options.limit.saturating_mul(16);
+        self
+    }
+
+    /// To how many operations a slot's queue may grow while [`Policy::Merge`] finds the object taken.
+    /// Not less than the limit.
+    pub const fn hard_limit(mut self, operations: usize) -> Self {
+        self.options.hard_limit = if operations < self.options.limit {
+            self.options.limit
+        } else {
+            operations
+        };
+        self
+    }
+
+    /// What happens at the limit.
+    pub const fn policy(mut self, policy: Policy) -> Self {
+        self.options.policy = policy;
+        self
+    }
+
+    /// What happens to pending operations when the object is dropped.
+    pub const fn on_drop(mut self, on_drop: OnDrop) -> Self {
+        self.options.on_drop = on_drop;
+        self
+    }
+
+    /// Whether merging looks for operations of different slots that absorb each other: usually yes,
+    /// for operations that [absorb](Operation::ABSORBS) at all. It costs the reader a look into an
+    /// index per operation, and pays where executing one costs more than that.
+    pub const fn absorb_while_merging(mut self, yes: bool) -> Self {
+        self.options.absorb_while_merging = yes;
+        self
+    }
+
+    const_fn! {
+        /// The object.
+        pub const fn build<S, O: Operation<S>>(self, state: S) -> Logged<S, O> {
+            self.build_in(state, Native)
+        }
+    }
+
+    const_fn! {
+        /// The object, in an environment of its own: for tests that force migrations and clock skew.
+        pub const fn build_in<S, O: Operation<S>, E: Environment>(
+            self,
+            state: S,
+            environment: E,
+        ) -> Logged<S, O, E> {
+            Logged { object: Object::new(state, self.options, environment) }
+        }
+    }
+}
+
+#[inline(always)]
+#[track_caller]
+fn origin() -> Origin {
+    #[cfg(percolog_origin)]
+    return Some(Location::caller());
+    #[cfg(not(percolog_origin))]
+    None::<&'static Location<'static>>
+}
+
+impl<S, O: Operation<S>, E: Environment> Logged<S, O, E> {
+    /// Queues an update: it is in what every [`synchronize`](Self::synchronize) called after this has
+    /// returned shows.
+    ///
+    /// See the type for progress and cost.
+    ///
+    /// # Panics
+    /// Only where the operation can go nowhere: the queue is at its limit and the policy is
+    /// [`Policy::Full`]; or it is at its hard limit and this thread holds a guard of the object, runs
+    /// one of its operations, or the object is poisoned. [`try_queue`](Self::try_queue) hands the
+    /// operation back instead.
+    #[inline]
+    #[track_caller]
+    pub fn queue(&self, operation: O) {
+        if let Err(full) = self.object.queue(operation, origin()) {
+            refused(full.reason);
+        }
+    }
+
+    /// Queues an update unless that would mean to merge or to wait.
+    ///
+    /// # Errors
+    /// Hands the operation back if the slot's queue is at its limit, or in use by another thread for
+    /// longer than a few pauses.
+    #[inline]
+    #[track_caller]
+    pub fn try_queue(&self, operation: O) -> Result<(), Full<O>> {
+        self.object.try_queue(operation, origin())
+    }
+
+    /// Queues many updates, in order, with one lock and one stamp for up to 16 of them.
+    ///
+    /// Between two of them other threads' updates may take effect, and a merge may take some of them
+    /// and leave the rest.
+    ///
+    /// # Panics
+    /// As [`queue`](Self::queue); the operations before the one that could not be queued are queued.
+    #[track_caller]
+    pub fn extend(&self, operations: impl IntoIterator<Item = O>) {
+        if let Err(full) = self.object.extend(operations, origin()) {
+            refused(full.reason);
+        }
+    }
+
+    /// Merges what is pending and gives the structure to this thread alone.
+    ///
+    /// # Panics
+    /// If the object is poisoned, if this thread has a guard of it already, or if an operation panics
+    /// (which poisons the object).
+    #[track_caller]
+    pub fn synchronize(&self) -> Synchronized<'_, S> {
+        match self.object.synchronize(Wait::For(Patience::Unlimited)) {
+            Ok(guard) => guard,
+            Err(error) => self.no_guard(&error.map_guard(drop)),
+        }
+    }
+
+    /// As [`synchronize`](Self::synchronize), without waiting for another thread's guard.
+    ///
+    /// # Errors
+    /// If another thread or this one has the object, or it is poisoned.
+    ///
+    /// # Panics
+    /// If an operation panics.
+    pub fn try_synchronize(
+        &self,
+    ) -> Result<Synchronized<'_, S>, SynchronizeError<Synchronized<'_, S>>> {
+        self.object.synchronize(Wait::No)
+    }
+
+    /// As [`synchronize`](Self::synchronize), waiting no longer than `timeout` for another thread's
+    /// guard. Merging itself takes as long as it takes.
+    ///
+    /// # Errors
+    /// If another thread had the object all that time, this one has it, or it is poisoned.
+    ///
+    /// # Panics
+    /// If an operation panics.
+    #[cfg(feature = "std")]
+    pub fn synchronize_for(
+        &self,
+        timeout: Duration,
+    ) -> Result<Synchronized<'_, S>, SynchronizeError<Synchronized<'_, S>>> {
+        self.object.synchronize(until(timeout))
+    }
+
+    /// Merges what is pending and calls `f` with the structure: for when the answer is needed.
+    ///
+    /// # Panics
+    /// As [`synchronize`](Self::synchronize), and where `f` does.
+    #[track_caller]
+    pub fn with<R>(&self, f: impl FnOnce(&mut S) -> R) -> R {
+        f(&mut self.synchronize())
+    }
+
+    /// Merges what is pending and gives the structure to this thread and other readers. Readers of an
+    /// object that nobody has updated since do not exclude each other.
+    ///
+    /// # Panics
+    /// As [`synchronize`](Self::synchronize).
+    #[track_caller]
+    pub fn read(&self) -> Shared<'_, S>
+    where
+        S: Sync,
+    {
+        match self.object.read(Wait::For(Patience::Unlimited)) {
+            Ok(guard) => guard,
+            Err(error) => self.no_guard(&error.map_guard(drop)),
+        }
+    }
+
+    /// As [`read`](Self::read), without waiting for another thread's guard.
+    ///
+    /// # Errors
+    /// As [`try_synchronize`](Self::try_synchronize).
+    ///
+    /// # Panics
+    /// If an operation panics.
+    pub fn try_read(&self) -> Result<Shared<'_, S>, SynchronizeError<Shared<'_, S>>>
+    where
+        S: Sync,
+    {
+        self.object.read(Wait::No)
+    }
+
+    /// As [`read`](Self::read), waiting no longer than `timeout` for another thread's guard.
+    ///
+    /// # Errors
+    /// As [`synchronize_for`](Self::synchronize_for).
+    ///
+    /// # Panics
+    /// If an operation panics.
+    #[cfg(feature = "std")]
+    pub fn read_for(
+        &self,
+        timeout: Duration,
+    ) -> Result<Shared<'_, S>, SynchronizeError<Shared<'_, S>>>
+    where
+        S: Sync,
+    {
+        self.object.read(until(timeout))
+    }
+
+    /// Executes up to `budget` pending operations, if nobody else has the object: for a maintenance
+    /// thread that pays so that readers and updaters need not. Never waits for a guard, and passes on
+    /// no panic (the object is poisoned then).
+    pub fn drain(&self, budget: usize) -> Drained {
+        self.object.drain(budget)
+    }
+
+    /// Merges what is pending, without a lock.
+    ///
+    /// # Panics
+    /// If the object is poisoned, or an operation panics.
+    pub fn get_mut(&mut self) -> &mut S {
+        match self.object.get_mut() {
+            Some(state) => state,
+            None => panic!("{POISONED}"),
+        }
+    }
+
+    /// Merges what is pending and unwraps the structure.
+    ///
+    /// # Panics
+    /// If the object is poisoned, or an operation panics.
+    pub fn into_inner(self) -> S {
+        match self.object.into_inner() {
+            Some(state) => state,
+            None => panic!("{POISONED}"),
+        }
+    }
+
+    /// Whether an operation, or the holder of an exclusive guard, has panicked.
+    pub fn is_poisoned(&self) -> bool {
+        self.object.is_poisoned()
+    }
+
+    /// Declares the structure sound again; operations that were left pending will be executed.
+    pub fn clear_poison(&self) {
+        self.object.clear_poison();
+    }
+
+    /// What deferring has cost so far. Locks each slot's queue for a moment.
+    pub fn stats(&self) -> Stats {
+        self.object.stats()
+    }
+
+    /// A spent operation of this slot, to be reused or dropped where it was made; see
+    /// [`Operation::exec_keeping`]. At most the limit is kept per slot, and what was executed comes
+    /// back when the slot's queue is merged the next time.
+    pub fn spent(&self) -> Option<O> {
+        self.object.with_queue(Log::take_spent)
+    }
+
+    #[track_caller]
+    #[cold]
+    fn no_guard(&self, error: &SynchronizeError<()>) -> ! {
+        match error {
+            SynchronizeError::Poisoned(()) => match self.object.culprit() {
+                Some(place) => panic!("{POISONED}; it was queued at {place}"),
+                None => panic!("{POISONED}"),
+            },
+            other => panic!("percolog: no guard, {other}: waiting would be waiting for itself"),
+        }
+    }
+}
+
+const POISONED: &str =
+    "percolog: the object is poisoned, an operation or the holder of a guard has panicked";
+
+#[cfg(feature = "std")]
+fn until(timeout: Duration) -> Wait {
+    // A deadline beyond what the clock can express is none.
+    Wait::For(
+        Instant::now()
+            .checked_add(timeout)
+            .map_or(Patience::Unlimited, Patience::Until),
+    )
+}
+
+#[track_caller]
+#[cold]
+#[inline(never)]
+fn refused(reason: Reason) -> ! {
+    panic!("percolog: the operation cannot be queued, {reason}; `try_queue` hands it back instead")
+}
+
+impl<S: Default, O: Operation<S>> Default for Logged<S, O> {
+    fn default() -> Self {
+        Self::new(S::default())
+    }
+}
+
+impl<S, O: Operation<S>> From<S> for Logged<S, O> {
+    fn from(state: S) -> Self {
+        Self::new(state)
+    }
+}
+
+/// Shows the structure as merged so far; never merges and never waits.
+impl<S: fmt::Debug, O: Operation<S>, E: Environment> fmt::Debug for Logged<S, O, E> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mut show = f.debug_struct("Logged");
+        if self
+            .object
+            .peek(|state| show.field("merged", state).finish_non_exhaustive())
+            .is_none()
+        {
+            return f.write_str("Logged { <in use>, .. }");
+        }
+        Ok(())
+    }
+}
