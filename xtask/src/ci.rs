@@ -13,12 +13,12 @@ use crate::{floors, mutate};
 const HOST: &str = "x86_64-unknown-linux-gnu";
 const BARE: &str = "x86_64-unknown-none";
 
-/// The features of the library, alone and together: each combination that a user can ask for.
-const FEATURES: [&[&str]; 4] = [
-    &[],
-    &["--features", "alloc"],
-    &["--features", "std"],
-    &["--all-features"],
+/// The features of the library, alone and together: each combination that a user can ask for. The first two have no `std`.
+const FEATURES: [(&str, &[&str]); 4] = [
+    ("none", &[]),
+    ("alloc", &["--features", "alloc"]),
+    ("std", &["--features", "std"]),
+    ("all", &["--all-features"]),
 ];
 
 /// Runs every check and every test.
@@ -69,24 +69,25 @@ pub(crate) fn run(workspace: &Workspace, tools: &Tools, report: &mut Report) {
 
 /// Each combination of the library's features builds without a warning.
 fn features(workspace: &Workspace, report: &mut Report) {
-    for features in FEATURES {
-        let name = format!(
-            "features: {}",
-            features.last().unwrap_or(&"none").trim_start_matches("--")
-        );
+    for (name, features) in FEATURES {
         let mut command = cargo(
             workspace,
             &["clippy", "-p", "percolog", "--no-default-features"],
         );
         command.args(features).args(["--", "-D", "warnings"]);
-        report.run(&name, Counting::Nothing, LIMIT, &mut command);
+        report.run(
+            &format!("features: {name}"),
+            Counting::Nothing,
+            LIMIT,
+            &mut command,
+        );
     }
 }
 
 /// The real check of `no_std`: a target that has no `std` at all.
 fn bare_metal(workspace: &Workspace, report: &mut Report) {
-    for features in &FEATURES[..2] {
-        let name = format!("bare metal: {}", features.last().unwrap_or(&"core only"));
+    for (name, features) in &FEATURES[..2] {
+        let name = format!("bare metal, features: {name}");
         let arguments = ["-p", "percolog", "--no-default-features", "--target", BARE];
         if toolchain::has_standard_library(BARE) {
             let mut command = cargo(workspace, &["build"]);
@@ -155,9 +156,7 @@ fn publish(workspace: &Workspace, report: &mut Report) {
     let mut command = cargo(workspace, &["publish", "--dry-run", "--workspace"]);
     command.env("CARGO_TARGET_DIR", workspace.target_for("publish"));
     if has_changes(workspace) {
-        println!(
-            "note: the working tree has changes that are not committed; they are packaged as they are"
-        );
+        // What is not committed yet is packaged as it is.
         command.arg("--allow-dirty");
     }
     report.run_online("publish, dry run", Counting::Nothing, LIMIT, &mut command)
@@ -178,27 +177,33 @@ fn address_sanitizer(workspace: &Workspace, report: &mut Report) {
         report.skip(NAME, "run on x86-64 Linux only");
         return;
     }
-    let mut command = cargo(
-        workspace,
-        &[
-            "test",
-            "-p",
-            "percolog",
-            "--lib",
-            "--tests",
-            "--no-fail-fast",
-            "--target",
-            HOST,
-        ],
+    let test = |arguments: &[&str]| {
+        let mut command = cargo(workspace, &["test", "--no-fail-fast", "--target", HOST]);
+        command
+            .args(arguments)
+            .env("RUSTC_BOOTSTRAP", "1")
+            .env("RUSTFLAGS", "-Zsanitizer=address")
+            .env(
+                "CARGO_TARGET_DIR",
+                workspace.target_for("address-sanitizer"),
+            );
+        command
+    };
+    report.run(NAME, Counting::Tests, LIMIT, &mut test(&LIBRARY));
+    let name = "AddressSanitizer finds a planted bug";
+    report.run_finding(
+        name,
+        "heap-use-after-free",
+        LIMIT,
+        &mut test(&planted("use_after_free")),
     );
-    command
-        .env("RUSTC_BOOTSTRAP", "1")
-        .env("RUSTFLAGS", "-Zsanitizer=address")
-        .env(
-            "CARGO_TARGET_DIR",
-            workspace.target_for("address-sanitizer"),
-        );
-    report.run(NAME, Counting::Tests, LIMIT, &mut command)
+    let name = "LeakSanitizer finds a planted leak";
+    report.run_finding(
+        name,
+        "detected memory leaks",
+        LIMIT,
+        &mut test(&planted("leak")),
+    );
 }
 
 /// Data races. `std` is rebuilt with the same instrumentation: without it, what `std` synchronizes looks like a race.
@@ -222,16 +227,32 @@ fn thread_sanitizer(workspace: &Workspace, report: &mut Report) {
          -Zpre-link-arg=-Wl,--no-whole-archive --cfg percolog_tsan",
         runtime.display()
     );
-    let mut command = toolchain.cargo(workspace, "test", "thread-sanitizer", &flags);
-    command.args([
-        "-Zbuild-std",
-        "-p",
-        "percolog",
-        "--lib",
-        "--tests",
-        "--no-fail-fast",
-        "--target",
-        HOST,
-    ]);
-    report.run_online(NAME, Counting::Tests, LIMIT, &mut command)
+    let test = |arguments: &[&str]| {
+        let mut command = toolchain.cargo(workspace, "test", "thread-sanitizer", &flags);
+        command
+            .args(["-Zbuild-std", "--no-fail-fast", "--target", HOST])
+            .args(arguments);
+        command
+    };
+    report.run_online(NAME, Counting::Tests, LIMIT, &mut test(&LIBRARY));
+    let name = "ThreadSanitizer finds a planted race";
+    report.run_finding(
+        name,
+        "ThreadSanitizer: data race",
+        LIMIT,
+        &mut test(&planted("race")),
+    );
+}
+
+/// The library's tests that run under a sanitizer. Examples in the documentation are left out: they would be linked without it.
+const LIBRARY: [&str; 4] = ["-p", "percolog", "--lib", "--tests"];
+
+/// A test with a bug that the sanitizer must find: if it does not, finding nothing elsewhere means nothing.
+fn planted(test: &str) -> [&str; 4] {
+    [
+        "--manifest-path",
+        "xtask/planted/Cargo.toml",
+        "--test",
+        test,
+    ]
 }

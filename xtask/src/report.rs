@@ -16,6 +16,9 @@ const TAIL: usize = 150;
 /// Columns for a step's name; with them the table stays below 100.
 const WIDEST: usize = 48;
 
+/// Why a step that needs the crate registry is skipped.
+const OFFLINE: &str = "the crate registry cannot be reached from here; run it again with a network";
+
 /// What a step contributes to the count of tests.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Counting {
@@ -94,13 +97,34 @@ impl Report {
     ) {
         self.run_judged(name, counting, limit, command, |outcome| {
             match judge(outcome, limit) {
-                Verdict::Failed(_) if is_offline(&outcome.output) => Verdict::Skipped(
-                    "the crate registry cannot be reached from here; run it again with a network"
-                        .to_owned(),
-                ),
+                Verdict::Failed(_) if is_offline(&outcome.output) => {
+                    Verdict::Skipped(OFFLINE.to_owned())
+                }
                 verdict => verdict,
             }
         })
+    }
+
+    /// Runs one command that must fail, and say `sign`: an instrument that has to find a bug planted for it.
+    pub(crate) fn run_finding(
+        &mut self,
+        name: &str,
+        sign: &str,
+        limit: Duration,
+        command: &mut Command,
+    ) {
+        self.run_judged(name, Counting::One, limit, command, |outcome| {
+            match judge(outcome, limit) {
+                Verdict::Failed(_) if outcome.output.contains(sign) => Verdict::Passed,
+                Verdict::Failed(_) if is_offline(&outcome.output) => {
+                    Verdict::Skipped(OFFLINE.to_owned())
+                }
+                Verdict::Passed => {
+                    Verdict::Failed(format!("nothing was found, but `{sign}` was planted"))
+                }
+                verdict => verdict,
+            }
+        });
     }
 
     fn run_judged(
@@ -395,6 +419,35 @@ mod tests {
         );
         assert!(matches!(report.rows[0].verdict, Verdict::Skipped(_)));
         assert!(matches!(report.rows[1].verdict, Verdict::Failed(_)));
+    }
+
+    #[test]
+    fn an_instrument_must_find_what_was_planted() {
+        let folder = tempfile::tempdir().unwrap();
+        let mut report = report(&folder);
+        report.run_finding(
+            "seen",
+            "data race",
+            LIMIT,
+            &mut shell("echo 'WARNING: data race'; exit 66"),
+        );
+        assert!(report.finish());
+        report.run_finding("blind", "data race", LIMIT, &mut shell("exit 0"));
+        report.run_finding(
+            "broken",
+            "data race",
+            LIMIT,
+            &mut shell("echo 'cannot link'; exit 101"),
+        );
+        report.run_finding(
+            "ignored",
+            "data race",
+            LIMIT,
+            &mut shell("echo 'WARNING: data race'; exit 0"),
+        );
+        for row in &report.rows[1..] {
+            assert!(matches!(row.verdict, Verdict::Failed(_)), "{}", row.name);
+        }
     }
 
     #[test]

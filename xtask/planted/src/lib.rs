@@ -1,0 +1,1 @@
+//! Nothing here: the bugs are in `tests`.
