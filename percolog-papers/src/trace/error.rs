@@ -1,0 +1,142 @@
+//! What can be wrong with a trace, with `strace`'s output, or with recording.
+
+use std::io;
+use std::path::PathBuf;
+use thiserror::Error;
+
+/// Why there is no trace in a file.
+#[derive(Debug, Error)]
+#[non_exhaustive]
+pub enum TraceError {
+    /// The file cannot be read.
+    #[error("cannot read the trace: {cause}")]
+    Unreadable {
+        /// What the operating system said.
+        #[source]
+        cause: io::Error,
+    },
+    /// The file does not begin as a trace does.
+    #[error("this is no percolog trace; record one with `percolog record -o FILE -- COMMAND`")]
+    NotATrace,
+    /// The file is shorter than it says itself.
+    #[error("the trace is cut short: {have} bytes of {need}; copy or record it again")]
+    Truncated {
+        /// How long it is.
+        have: u64,
+        /// How long it must be at least.
+        need: u64,
+    },
+    /// The file is longer than it says itself.
+    #[error("{extra} bytes follow the end of the trace; copy or record it again")]
+    Trailing {
+        /// How many bytes follow.
+        extra: u64,
+    },
+    /// Bytes have changed since the trace was written.
+    #[error(
+        "the trace is damaged (checksum {found:08x}, not {stored:08x}); copy or record it again"
+    )]
+    Damaged {
+        /// The checksum that the file carries.
+        stored: u32,
+        /// The checksum of what the file holds.
+        found: u32,
+    },
+    /// A format that this version of the program does not know.
+    #[error(
+        "the trace has format {found}, this program reads format {known}; use a newer percolog or record it again"
+    )]
+    Version {
+        /// The file's format.
+        found: u16,
+        /// The format that is known here.
+        known: u16,
+    },
+    /// The header is not what the format says, though its checksum is right.
+    #[error("the trace's header is malformed: {0}")]
+    Header(String),
+    /// A record is not what the format says, though its checksum is right.
+    #[error("the trace is malformed at event {event}: {problem}")]
+    Malformed {
+        /// The event's number, from 0.
+        event: u64,
+        /// What is wrong with it.
+        problem: &'static str,
+    },
+    /// The header counts other events than there are.
+    #[error("the trace's header does not fit its events: {0}")]
+    Inconsistent(&'static str),
+}
+
+/// Why `strace`'s output cannot be understood.
+#[derive(Debug, Error)]
+#[non_exhaustive]
+pub enum StraceError {
+    /// The text cannot be read.
+    #[error("cannot read strace's output: {0}")]
+    Unreadable(#[from] io::Error),
+    /// A line is not as `strace` writes lines.
+    #[error("strace's output, line {line}: {problem}")]
+    Line {
+        /// Its number, from 1.
+        line: u64,
+        /// What is wrong with it.
+        problem: &'static str,
+    },
+    /// A process appears that nobody started.
+    #[error("strace's output, line {line}: process {process} appears, but nobody started it")]
+    Orphan {
+        /// The line's number, from 1.
+        line: u64,
+        /// The process, as `strace` numbers it.
+        process: u32,
+    },
+    /// There is no event in the text.
+    #[error("strace recorded nothing")]
+    Empty,
+    /// The events do not make a trace.
+    #[error(transparent)]
+    Trace(#[from] TraceError),
+}
+
+/// Why nothing was recorded. Nothing is left behind at the place where the trace was to go.
+#[derive(Debug, Error)]
+#[non_exhaustive]
+pub enum RecordError {
+    /// No command was given.
+    #[error("there is no command to record; put it behind `--`")]
+    NoCommand,
+    /// The command's program does not exist.
+    #[error("cannot find the program {0:?}")]
+    NoSuchProgram(PathBuf),
+    /// `strace` is not installed.
+    #[error("strace is not installed; install it (Debian, Ubuntu: apt-get install strace)")]
+    StraceMissing,
+    /// `strace` cannot be started.
+    #[error("cannot start strace: {0}")]
+    StraceFailed(#[source] io::Error),
+    /// `strace` ran but saw nothing.
+    #[error("strace recorded nothing ({status}); is tracing of processes allowed here?")]
+    NothingRecorded {
+        /// How `strace` ended.
+        status: std::process::ExitStatus,
+    },
+    /// The output is there already.
+    #[error("{0:?} exists; choose another name or replace it with --force")]
+    OutputExists(PathBuf),
+    /// The output cannot be written.
+    #[error("cannot write {path:?}: {cause}")]
+    Output {
+        /// Where it was to go.
+        path: PathBuf,
+        /// What the operating system said.
+        #[source]
+        cause: io::Error,
+    },
+    /// `strace`'s output cannot be understood.
+    #[error(transparent)]
+    Strace(#[from] StraceError),
+    /// The events do not make a trace.
+    #[error(transparent)]
+    Trace(#[from] TraceError),
+}
