@@ -7,9 +7,7 @@
 //! Handing a number from one holder to the next is a release/acquire pair on the pool's word, so the
 //! next holder continues where the last one stopped: nothing has to be folded away at thread exit.
 
-#[cfg(not(percolog_loom))]
-use crate::sync::atomic::{AtomicU64, Ordering};
-#[cfg(percolog_loom)]
+#[cfg(any(feature = "std", percolog_loom))]
 use crate::sync::atomic::{AtomicU64, Ordering};
 #[cfg(all(feature = "std", not(percolog_loom)))]
 use core::cell::Cell;
@@ -21,14 +19,17 @@ pub(crate) const LEASES: usize = 512;
 #[cfg(percolog_loom)]
 pub(crate) const LEASES: usize = 2;
 
+#[cfg(any(feature = "std", percolog_loom))]
 const WORDS: usize = LEASES.div_ceil(64);
 
 /// A pool of [`LEASES`] numbers.
+#[cfg(any(feature = "std", percolog_loom))]
 #[derive(Debug)]
 pub(crate) struct LeasePool {
     taken: [AtomicU64; WORDS],
 }
 
+#[cfg(any(feature = "std", percolog_loom))]
 impl LeasePool {
     /// A pool with everything free.
     #[cfg(not(percolog_loom))]
@@ -141,13 +142,11 @@ fn ask(mine: u32) -> Option<usize> {
     number
 }
 
-#[cfg(test)]
+#[cfg(all(test, feature = "std", not(percolog_loom)))]
 mod tests {
-    #[cfg(not(percolog_loom))]
     use super::*;
 
     #[test]
-    #[cfg(not(percolog_loom))]
     fn numbers_are_unique_and_reused_smallest_first() {
         let pool = LeasePool::new();
         let all: std::vec::Vec<_> = core::iter::from_fn(|| pool.acquire()).collect();
@@ -161,7 +160,6 @@ mod tests {
     }
 
     #[test]
-    #[cfg(all(feature = "std", not(percolog_loom)))]
     fn a_thread_keeps_its_number_and_gives_it_back() {
         let seen = std::thread::spawn(|| {
             let first = mine().expect("the pool is not empty");

@@ -38,7 +38,9 @@ pub use per_core::PerCore;
 #[cfg(not(feature = "std"))]
 pub use platform::{Platform, count, current, source};
 #[cfg(not(feature = "std"))]
-pub(crate) use platform::{chip, without_preemption};
+pub(crate) use platform::chip;
+#[cfg(all(feature = "alloc", not(feature = "std")))]
+pub(crate) use platform::without_preemption;
 #[cfg(feature = "std")]
 pub use slot::{bind, current, source, unbind};
 #[cfg(feature = "std")]

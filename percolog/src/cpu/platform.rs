@@ -80,6 +80,7 @@ macro_rules! platform {
 unsafe extern "Rust" {
     safe fn _percolog_0_slot() -> u32;
     safe fn _percolog_0_stamp() -> u64;
+    #[cfg(feature = "alloc")]
     safe fn _percolog_0_without_preemption(f: &mut dyn FnMut());
     safe fn _percolog_0_chip() -> u32;
     safe fn _percolog_0_count() -> usize;
@@ -109,14 +110,13 @@ pub(crate) fn stamp() -> u64 {
     _percolog_0_stamp()
 }
 
-#[cfg_attr(not(feature = "alloc"), allow(dead_code))]
 #[inline]
 pub(crate) fn chip() -> usize {
     _percolog_0_chip() as usize
 }
 
 /// Runs `f` as the only user of its slot.
-#[cfg_attr(not(feature = "alloc"), allow(dead_code))]
+#[cfg(feature = "alloc")]
 #[inline]
 pub(crate) fn without_preemption<R>(f: impl FnOnce() -> R) -> R {
     let mut f = Some(f);

@@ -33,12 +33,12 @@ pub(crate) use object_lock::{ObjectLock, Patience};
 #[cfg(feature = "alloc")]
 pub(crate) use slot_lock::{SlotGuard, SlotLock};
 
-#[cfg(not(percolog_loom))]
+#[cfg(all(feature = "alloc", not(percolog_loom)))]
 pub(crate) mod atomic {
     //! The atomics of the algorithms.
-    #[cfg(feature = "alloc")]
-    pub(crate) use core::sync::atomic::{AtomicI64, AtomicPtr, AtomicUsize};
-    pub(crate) use core::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+    pub(crate) use core::sync::atomic::{
+        AtomicI64, AtomicPtr, AtomicU32, AtomicU64, AtomicUsize, Ordering,
+    };
 }
 
 #[cfg(percolog_loom)]
@@ -52,7 +52,9 @@ pub(crate) mod atomic {
 pub(crate) mod global {
     //! Atomics for process-wide facts (which clock, which slot source): set once or rarely, no part
     //! of any algorithm, and needed in statics, which loom's types cannot live in.
-    pub(crate) use core::sync::atomic::{AtomicU8, AtomicU64, AtomicUsize, Ordering};
+    #[cfg(feature = "std")]
+    pub(crate) use core::sync::atomic::AtomicUsize;
+    pub(crate) use core::sync::atomic::{AtomicU8, AtomicU64, Ordering};
 }
 
 #[cfg(all(feature = "alloc", not(percolog_loom)))]
@@ -90,6 +92,7 @@ pub(crate) use loom::cell::UnsafeCell;
 
 /// Declares a `const fn` that is an ordinary `fn` under loom, whose types have no `const`
 /// constructors.
+#[cfg(feature = "alloc")]
 macro_rules! const_fn {
     ($(#[$attribute:meta])* $visibility:vis const fn $($rest:tt)*) => {
         #[cfg(not(percolog_loom))]
@@ -98,4 +101,5 @@ macro_rules! const_fn {
         $(#[$attribute])* $visibility fn $($rest)*
     };
 }
+#[cfg(feature = "alloc")]
 pub(crate) use const_fn;

@@ -66,6 +66,7 @@ pub struct Health {
     pub violations: u64,
 }
 
+#[cfg(feature = "std")]
 const UNKNOWN: u8 = 0;
 const PROCESSOR: u8 = 1;
 const SHARED: u8 = 2;
@@ -104,8 +105,13 @@ pub fn stamp() -> u64 {
 
 #[cold]
 fn other_stamp() -> u64 {
+    #[cfg(feature = "std")]
     if MODE.load(Ordering::Acquire) == UNKNOWN {
-        let mode = if trusted().is_ok() { PROCESSOR } else { SHARED };
+        let mode = if trusted().is_ok() {
+            PROCESSOR
+        } else {
+            SHARED
+        };
         // Relaxed: a fact that everyone finds alike. Only from UNKNOWN, so that a clock marked sick
         // meanwhile stays so.
         let _ = MODE.compare_exchange(UNKNOWN, mode, Ordering::Relaxed, Ordering::Relaxed);
