@@ -14,8 +14,10 @@
 //!
 //! This crate exists for the command; it promises no stable interface.
 
+pub mod append;
 pub mod counters;
 pub mod crossing;
+pub mod freeing;
 pub mod hash;
 pub mod host;
 pub mod peers;

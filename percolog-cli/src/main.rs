@@ -1,3 +1,40 @@
-//! percolog-cli
+//! The `percolog` command: what per-core logs do to structures that threads fight over, on this machine.
+//!
+//! Bad input ends with one line and exit code 2; what is wrong with the machine or a run, with exit code 1.
 
-fn main() {}
+mod args;
+mod demo;
+mod doctor;
+mod failure;
+mod format;
+mod output;
+mod report;
+mod traces;
+
+use std::process::ExitCode;
+
+use args::{Arguments, Command};
+use failure::Failure;
+use output::Output;
+
+fn main() -> ExitCode {
+    let result = args::parse().and_then(|parsed| match parsed {
+        args::Parsed::Run(arguments) => run(&arguments),
+        args::Parsed::Explain(text) => Output::new(true, false).write(&text),
+    });
+    match result {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(failure) => failure.report(),
+    }
+}
+
+fn run(arguments: &Arguments) -> Result<(), Failure> {
+    let mut output = Output::new(arguments.no_color, arguments.json);
+    match &arguments.command {
+        Command::Demo(demo) => demo::run(demo, &mut output),
+        Command::Doctor => doctor::run(&mut output),
+        Command::Replay(replay) => traces::replay(replay, &mut output),
+        Command::Record(record) => traces::record(record, &mut output),
+        Command::Trace(trace) => traces::trace(trace, &mut output),
+    }
+}

@@ -1,0 +1,446 @@
+//! What is measured, against what, and what is asked of it.
+
+use std::fmt;
+use std::num::NonZeroU64;
+use std::time::{Duration, Instant};
+
+use percolog::cpu;
+use percolog_bench::append::{self, BATCH, NoteLog};
+use percolog_bench::counters::CounterKind;
+use percolog_bench::crossing::{Crossing, Point, crossing};
+use percolog_bench::freeing::{PENDING, Payload};
+use percolog_bench::runner::{Cell, Figure, RunError, Settings};
+use percolog_bench::sets::{Load, Pattern, Question, SetKind};
+
+use crate::latency;
+use crate::{Effort, Measured};
+
+/// What a number counts.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Unit {
+    Nanoseconds,
+    MillionsASecond,
+    ReadsAnUpdate,
+}
+
+impl Unit {
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Self::Nanoseconds => "ns",
+            Self::MillionsASecond => "million/s",
+            Self::ReadsAnUpdate => "reads/update",
+        }
+    }
+
+    pub(crate) fn show(self, value: f64) -> String {
+        match self {
+            Self::Nanoseconds => format!("{value:.2} ns"),
+            Self::MillionsASecond => format!("{value:.1} M/s"),
+            Self::ReadsAnUpdate if value.is_infinite() => "never".to_owned(),
+            Self::ReadsAnUpdate => format!("{value:.0e}"),
+        }
+    }
+}
+
+/// What is asked of a figure.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Target {
+    /// The measured value itself is at most this.
+    ValueAtMost(f64),
+    /// The ratio of the measured value to the one beside it is at most this.
+    RatioAtMost(f64),
+    /// The ratio of the measured value to the one beside it is at least this.
+    RatioAtLeast(f64),
+    /// Nothing: the figure is published.
+    None,
+}
+
+impl fmt::Display for Target {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::ValueAtMost(bound) => write!(f, "≤ {bound} ns"),
+            Self::RatioAtMost(bound) => write!(f, "≤ {bound}×"),
+            Self::RatioAtLeast(bound) => write!(f, "≥ {bound}×"),
+            Self::None => Ok(()),
+        }
+    }
+}
+
+/// What a figure stands beside, measured in the same run.
+#[derive(Debug)]
+pub(crate) struct Beside {
+    pub(crate) name: String,
+    pub(crate) value: f64,
+}
+
+/// One figure.
+#[derive(Debug)]
+pub(crate) struct Line {
+    pub(crate) name: String,
+    pub(crate) measured: f64,
+    pub(crate) unit: Unit,
+    pub(crate) beside: Option<Beside>,
+    pub(crate) target: Target,
+    pub(crate) remark: String,
+}
+
+impl Line {
+    pub(crate) fn published(name: impl Into<String>, measured: f64, unit: Unit) -> Self {
+        Self {
+            name: name.into(),
+            measured,
+            unit,
+            beside: None,
+            target: Target::None,
+            remark: String::new(),
+        }
+    }
+
+    pub(crate) fn beside(mut self, name: impl Into<String>, value: f64) -> Self {
+        self.beside = Some(Beside {
+            name: name.into(),
+            value,
+        });
+        self
+    }
+
+    pub(crate) fn target(mut self, target: Target) -> Self {
+        self.target = target;
+        self
+    }
+
+    pub(crate) fn remark(mut self, remark: impl Into<String>) -> Self {
+        self.remark = remark.into();
+        self
+    }
+
+    pub(crate) fn ratio(&self) -> Option<f64> {
+        self.beside
+            .as_ref()
+            .map(|beside| self.measured / beside.value)
+    }
+
+    /// Whether the target is met; `None` if there is none.
+    pub(crate) fn is_met(&self) -> Option<bool> {
+        match self.target {
+            Target::ValueAtMost(bound) => Some(self.measured <= bound),
+            Target::RatioAtMost(bound) => Some(self.ratio()? <= bound),
+            Target::RatioAtLeast(bound) => Some(self.ratio()? >= bound),
+            Target::None => None,
+        }
+    }
+
+    pub(crate) fn verdict(&self) -> &'static str {
+        match self.is_met() {
+            Some(true) => "met",
+            Some(false) => "MISSED",
+            None => "published",
+        }
+    }
+}
+
+/// Measures everything.
+pub(crate) fn measure(effort: Effort) -> Measured {
+    let mut lines = single_operations(effort);
+    lines.extend(counters(effort)?);
+    lines.extend(sets(effort)?);
+    lines.extend(read_ratios(effort)?);
+    lines.extend(freeing(effort));
+    lines.extend(latency::at_the_limit(effort));
+    Ok(lines)
+}
+
+/// The median of `samples`, taken in turns by all of `measures` so that a slow moment meets them alike.
+fn medians<const N: usize>(samples: usize, measures: [&dyn Fn() -> f64; N]) -> [f64; N] {
+    let mut taken: [Vec<f64>; N] = std::array::from_fn(|_| Vec::with_capacity(samples));
+    for _ in 0..samples {
+        for (measure, taken) in measures.iter().zip(&mut taken) {
+            taken.push(measure());
+        }
+    }
+    taken.map(|mut samples| {
+        samples.sort_by(f64::total_cmp);
+        samples[samples.len() / 2]
+    })
+}
+
+fn nanoseconds_each(elapsed: Duration, operations: u64) -> f64 {
+    elapsed.as_secs_f64() * 1e9 / operations as f64
+}
+
+fn single_operations(effort: Effort) -> Vec<Line> {
+    const BATCHES: u64 = 2000;
+    const CALLS: u64 = 2_000_000;
+    let log = NoteLog::new(0);
+    let [limit, queued, current] = medians(
+        effort.samples,
+        [
+            &|| nanoseconds_each(append::limit(BATCHES), BATCHES * BATCH),
+            &|| nanoseconds_each(append::queued(&log, BATCHES), BATCHES * BATCH),
+            &|| {
+                let started = Instant::now();
+                for _ in 0..CALLS {
+                    std::hint::black_box(cpu::current());
+                }
+                nanoseconds_each(started.elapsed(), CALLS)
+            },
+        ],
+    );
+    vec![
+        Line::published(
+            "ordered append: queue of 24 bytes",
+            queued,
+            Unit::Nanoseconds,
+        )
+        .beside("a fenced stamp and a 32-byte append", limit)
+        .target(Target::RatioAtMost(1.35)),
+        Line::published("current()", current, Unit::Nanoseconds).target(Target::ValueAtMost(1.0)),
+    ]
+}
+
+/// The figures of several contestants, whose cells take turns.
+fn duel<const N: usize>(
+    effort: Effort,
+    threads: usize,
+    contestants: [&dyn Fn(Settings) -> Result<Cell, RunError>; N],
+) -> Result<[Figure; N], RunError> {
+    let settings = Settings {
+        threads,
+        duration: effort.cell,
+    };
+    let mut rates: [Vec<f64>; N] = std::array::from_fn(|_| Vec::with_capacity(effort.cells));
+    for _ in 0..effort.cells {
+        for (contestant, rates) in contestants.iter().zip(&mut rates) {
+            rates.push(contestant(settings)?.rate());
+        }
+    }
+    // A contestant without a cell cannot be: `Effort` asks for one at least.
+    Ok(rates.map(|rates| {
+        Figure::of(&rates).unwrap_or(Figure {
+            median: f64::NAN,
+            slowest: f64::NAN,
+            fastest: f64::NAN,
+        })
+    }))
+}
+
+fn millions(figure: Figure) -> f64 {
+    figure.median / 1e6
+}
+
+fn counters(effort: Effort) -> Measured {
+    let run = |kind: CounterKind| move |settings| kind.run(settings, None);
+    let (atomic, ours, contatori) = (
+        run(CounterKind::Atomic),
+        run(CounterKind::Percolog),
+        run(CounterKind::Contatori),
+    );
+    let mut lines = Vec::new();
+    for threads in [1, 2, 8] {
+        let [today, ours, peer] = duel(effort, threads, [&atomic, &ours, &contatori])?;
+        if threads == 1 {
+            lines.push(
+                Line::published(
+                    "Counter add, 1 thread",
+                    ours.nanoseconds(1),
+                    Unit::Nanoseconds,
+                )
+                .beside("AtomicU64", today.nanoseconds(1))
+                .target(Target::ValueAtMost(2.0)),
+            );
+        }
+        let line = Line::published(
+            format!("Counter adds, {threads} threads"),
+            millions(ours),
+            Unit::MillionsASecond,
+        );
+        let against_today = if threads == 2 {
+            Target::RatioAtLeast(4.0)
+        } else {
+            Target::None
+        };
+        if threads > 1 {
+            lines.push(
+                line.beside("AtomicU64", millions(today))
+                    .target(against_today),
+            );
+        }
+        lines.push(
+            Line::published(
+                format!(
+                    "Counter adds, {threads} thread{}",
+                    if threads == 1 { "" } else { "s" }
+                ),
+                millions(ours),
+                Unit::MillionsASecond,
+            )
+            .beside("contatori", millions(peer)),
+        );
+    }
+    Ok(lines)
+}
+
+fn sets(effort: Effort) -> Measured {
+    let mut lines = Vec::new();
+    for (title, pattern) in [
+        ("reused ids", Pattern::Connections),
+        ("fresh ids", Pattern::FreshIds),
+    ] {
+        let run = |kind: SetKind| move |settings| kind.run(settings, Load::updates_only(pattern));
+        let (mutex, logged, absorbing, dash) = (
+            run(SetKind::Mutex),
+            run(SetKind::Logged),
+            run(SetKind::Absorbing),
+            run(SetKind::Dash),
+        );
+        let judged = pattern == Pattern::Connections;
+        for threads in [1, 2, 8] {
+            let [mutex, logged, absorbing, dash] =
+                duel(effort, threads, [&mutex, &logged, &absorbing, &dash])?;
+            let plural = if threads == 1 { "" } else { "s" };
+            for (name, figure, at_two) in
+                [("Logged", logged, 1.5), ("with absorption", absorbing, 3.0)]
+            {
+                let target = match threads {
+                    // Half the mutex's rate is twice its time.
+                    1 => Target::RatioAtLeast(0.5),
+                    2 if judged => Target::RatioAtLeast(at_two),
+                    _ => Target::None,
+                };
+                lines.push(
+                    Line::published(
+                        format!("set, {title}: {name}, {threads} thread{plural}"),
+                        millions(figure),
+                        Unit::MillionsASecond,
+                    )
+                    .beside("Mutex<BTreeSet>", millions(mutex))
+                    .target(target),
+                );
+            }
+            lines.push(
+                Line::published(
+                    format!("set, {title}: best log, {threads} thread{plural}"),
+                    millions(logged).max(millions(absorbing)),
+                    Unit::MillionsASecond,
+                )
+                .beside("DashSet, answers ignored", millions(dash)),
+            );
+        }
+    }
+    Ok(lines)
+}
+
+/// Updates a read, from never to ten reads in a hundred updates.
+const CHANGES_PER_READ: [Option<u64>; 9] = [
+    None,
+    Some(1_000_000),
+    Some(100_000),
+    Some(10_000),
+    Some(1000),
+    Some(300),
+    Some(100),
+    Some(30),
+    Some(10),
+];
+
+fn read_ratios(effort: Effort) -> Measured {
+    // A sweep has many points: each is measured more briefly.
+    let effort = Effort {
+        cells: effort.cells.div_ceil(2),
+        ..effort
+    };
+    let mut points: [Vec<Point>; 4] = Default::default();
+    for changes in CHANGES_PER_READ {
+        let changes_per_read = changes.and_then(NonZeroU64::new);
+        let run = |kind: SetKind| {
+            move |settings| {
+                kind.run(
+                    settings,
+                    Load {
+                        pattern: Pattern::Connections,
+                        changes_per_read,
+                        question: Question::Contains,
+                    },
+                )
+            }
+        };
+        let (mutex, logged, absorbing, dash) = (
+            run(SetKind::Mutex),
+            run(SetKind::Logged),
+            run(SetKind::Absorbing),
+            run(SetKind::Dash),
+        );
+        let [mutex, logged, absorbing, dash] =
+            duel(effort, 2, [&mutex, &logged, &absorbing, &dash])?;
+        let reads = changes.map_or(0.0, |changes| 1.0 / changes as f64);
+        let mut add = |index: usize, ours: Figure, peer: Figure| {
+            points[index].push(Point {
+                reads,
+                ours: ours.median,
+                peer: peer.median,
+            });
+        };
+        add(0, logged, mutex);
+        add(1, absorbing, mutex);
+        add(2, logged, dash);
+        add(3, absorbing, dash);
+    }
+    let names = [
+        "Logged loses to Mutex",
+        "with absorption loses to Mutex",
+        "Logged loses to DashSet",
+        "with absorption loses to DashSet",
+    ];
+    Ok(names
+        .iter()
+        .zip(&points)
+        .map(|(name, points)| {
+            let (ratio, remark) = match crossing(points) {
+                Crossing::Never => (f64::INFINITY, "wins at every ratio measured, up to 0.1"),
+                Crossing::Always => (0.0, "loses at every ratio measured, also without reads"),
+                Crossing::From(ratio) => (ratio, ""),
+            };
+            let sweep: Vec<String> = points
+                .iter()
+                .map(|point| format!("{:.0e}: {:.2}", point.reads, point.ours / point.peer))
+                .collect();
+            let mut line = Line::published(
+                format!("{name} from, 2 threads"),
+                ratio,
+                Unit::ReadsAnUpdate,
+            );
+            let remark = if remark.is_empty() {
+                format!("ratio of rates at each: {}", sweep.join(", "))
+            } else {
+                format!("{remark}; ratio of rates at each: {}", sweep.join(", "))
+            };
+            line = line.remark(remark);
+            line
+        })
+        .collect())
+}
+
+fn freeing(effort: Effort) -> Vec<Line> {
+    const READS: u64 = 200;
+    let time = |payload: Payload| move || nanoseconds_each(payload.time(READS), READS * PENDING);
+    let (plain, owning, returning) = (
+        time(Payload::Plain),
+        time(Payload::Owning),
+        time(Payload::Returning),
+    );
+    let [plain, owning, returning] = medians(effort.samples, [&plain, &owning, &returning]);
+    vec![
+        Line::published(
+            "reader, one operation that owns text",
+            owning,
+            Unit::Nanoseconds,
+        )
+        .beside("an operation that owns nothing", plain),
+        Line::published(
+            "reader, the same handed back when spent",
+            returning,
+            Unit::Nanoseconds,
+        )
+        .beside("an operation that owns nothing", plain),
+    ]
+}

@@ -1,0 +1,131 @@
+//! You have a set behind a `Mutex`: where absorption helps, and where it does not.
+
+use percolog_bench::sets::{Load, Pattern, SetKind};
+
+use super::contest::{Contest, Contestant, as_many, nanoseconds};
+use crate::format;
+use crate::report::{Headline, Role, Section, Unit};
+
+/// The contest on ids that come back.
+pub(crate) fn reused_ids() -> Contest {
+    Contest {
+        name: "sets",
+        title: "You have a set behind a Mutex",
+        workload: "Connections open and close: every thread adds and removes ids, which are reused as file descriptors \
+                   are. Most are open for a short time, some for long, 10,000 always. Nobody reads before the end; the \
+                   final merge counts.",
+        unit: Unit::millions("millions of adds and removes a second"),
+        contestants: contestants(Pattern::Connections),
+        explain: explain_reused,
+    }
+}
+
+/// The contest on ids that never come back, which a log loses.
+pub(crate) fn fresh_ids() -> Contest {
+    Contest {
+        name: "sets-fresh-ids",
+        title: "The same set, but every id is new",
+        workload: "Ids are spread over 64 bits and are removed 1024 changes after they were added: no queue ever holds both, \
+                   so nothing absorbs, and every change has to be executed by one core in the end.",
+        unit: Unit::millions("millions of adds and removes a second"),
+        contestants: contestants(Pattern::FreshIds),
+        explain: explain_fresh,
+    }
+}
+
+fn contestants(pattern: Pattern) -> Vec<Contestant> {
+    [
+        SetKind::Mutex,
+        SetKind::Logged,
+        SetKind::Absorbing,
+        SetKind::Dash,
+    ]
+    .into_iter()
+    .zip([Role::Today, Role::Plain, Role::Best, Role::Peer])
+    .map(|(kind, role)| Contestant {
+        name: kind.name(),
+        role,
+        measure: Box::new(move |settings| {
+            Ok(kind.run(settings, Load::updates_only(pattern))?.rate())
+        }),
+    })
+    .collect()
+}
+
+const TODAY: usize = 0;
+const LOGGED: usize = 1;
+const ABSORBING: usize = 2;
+const DASH: usize = 3;
+
+fn explain_reused(section: &Section, column: usize) -> (Option<Headline>, Vec<String>) {
+    let threads = format::threads(section.threads[column]);
+    let ratio = section.ratio(ABSORBING, column);
+    let mut findings = vec![format!(
+        "On {threads}, Logged with absorption takes {} changes as the mutex; without absorption, {}.",
+        as_many(ratio),
+        as_many(section.ratio(LOGGED, column)),
+    )];
+    if column != 0 {
+        findings.push(format!(
+            "Alone on one thread a change takes {} with the mutex, {} logged and {} absorbed.",
+            nanoseconds(section.rate(TODAY, 0)),
+            nanoseconds(section.rate(LOGGED, 0)),
+            nanoseconds(section.rate(ABSORBING, 0)),
+        ));
+    }
+    findings.push(beside_dashset(section, column));
+    let headline = Headline {
+        ratio,
+        caption: format!(
+            "changes a second on {threads}: Logged with absorption instead of a Mutex"
+        ),
+    };
+    (Some(headline), findings)
+}
+
+fn explain_fresh(section: &Section, column: usize) -> (Option<Headline>, Vec<String>) {
+    let threads = format::threads(section.threads[column]);
+    let findings = vec![
+        format!(
+            "On {threads}, Logged takes {} changes as the mutex, and with absorption, which has nothing to absorb here, {}.",
+            as_many(section.ratio(LOGGED, column)),
+            as_many(section.ratio(ABSORBING, column)),
+        ),
+        beside_dashset(section, column),
+        "A log cannot execute such a stream faster than one core does. Use it for short updates and one view of the \
+         whole; for throughput use DashSet."
+            .to_owned(),
+    ];
+    let headline = Headline {
+        ratio: section.rate(DASH, column) / section.rate(LOGGED, column),
+        caption: format!("on {threads} if every id is new: DashSet instead of Logged"),
+    };
+    (Some(headline), findings)
+}
+
+/// Where the set that answers every call stands. It keeps no order and offers no view of one instant.
+fn beside_dashset(section: &Section, column: usize) -> String {
+    let threads = format::threads(section.threads[column]);
+    let ours = section
+        .rate(LOGGED, column)
+        .max(section.rate(ABSORBING, column));
+    let ratio = section.rate(DASH, column) / ours;
+    if ratio > 1.05 {
+        format!(
+            "DashSet wins: {} changes a second as the better of the two logs on {threads}, and it answers each call. It keeps no \
+             order and shows no single instant; where neither matters to you, take it.",
+            as_many(ratio)
+        )
+    } else if ratio > 0.95 {
+        format!(
+            "DashSet does about as many changes a second on {threads}, and it answers each call: take it if you need the \
+             answers. It keeps no order and shows no single instant."
+        )
+    } else {
+        format!(
+            "DashSet, with its answers ignored, does {} changes as the better of the two logs on {threads}. It wins as soon as you \
+             need each call's answer, or read often.",
+            as_many(ratio)
+        )
+    }
+}

@@ -1,0 +1,85 @@
+//! Where the command writes: stdout, without panicking when its reader goes away, with colours only where they are
+//! wanted.
+
+use std::io::{self, IsTerminal, Write};
+
+use console::Style;
+use serde::Serialize;
+
+use crate::failure::Failure;
+
+/// The widest line the command writes to a terminal.
+pub(crate) const WIDTH: usize = 100;
+
+/// Standard output.
+pub(crate) struct Output {
+    json: bool,
+    colours: bool,
+}
+
+impl Output {
+    /// An output without colours if `no_color` is set, `NO_COLOR` is set and not empty, or stdout is no terminal.
+    pub(crate) fn new(no_color: bool, json: bool) -> Self {
+        let refused = no_color || std::env::var_os("NO_COLOR").is_some_and(|set| !set.is_empty());
+        Self {
+            json,
+            colours: !refused && io::stdout().is_terminal(),
+        }
+    }
+
+    /// Whether the user asked for data instead of text.
+    pub(crate) fn is_json(&self) -> bool {
+        self.json
+    }
+
+    /// Writes text as it is.
+    pub(crate) fn write(&mut self, text: &str) -> Result<(), Failure> {
+        let mut stdout = io::stdout().lock();
+        stdout.write_all(text.as_bytes())?;
+        stdout.flush()?;
+        Ok(())
+    }
+
+    /// Writes one line.
+    pub(crate) fn line(&mut self, line: &str) -> Result<(), Failure> {
+        self.write(&format!("{line}\n"))
+    }
+
+    /// Writes `value` as JSON, and a line break.
+    pub(crate) fn data(&mut self, value: &impl Serialize) -> Result<(), Failure> {
+        let text = serde_json::to_string_pretty(value).map_err(|error| {
+            Failure::Work(format!("cannot express the result as JSON: {error}"))
+        })?;
+        self.line(&text)
+    }
+
+    /// Text that stands out: headings.
+    pub(crate) fn strong(&self, text: &str) -> String {
+        self.styled(Style::new().bold(), text)
+    }
+
+    /// Text that may be skipped.
+    pub(crate) fn faint(&self, text: &str) -> String {
+        self.styled(Style::new().dim(), text)
+    }
+
+    /// Good news.
+    pub(crate) fn good(&self, text: &str) -> String {
+        self.styled(Style::new().green(), text)
+    }
+
+    /// News to look at.
+    pub(crate) fn warning(&self, text: &str) -> String {
+        self.styled(Style::new().yellow(), text)
+    }
+
+    /// Bad news.
+    pub(crate) fn bad(&self, text: &str) -> String {
+        self.styled(Style::new().red().bold(), text)
+    }
+
+    fn styled(&self, style: Style, text: &str) -> String {
+        // `force_styling` decides for this text alone: `console` would otherwise judge for itself.
+        style.force_styling(self.colours).apply_to(text).to_string()
+    }
+}

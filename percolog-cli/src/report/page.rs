@@ -1,0 +1,183 @@
+//! The report as one page that opens anywhere: no script, no font, no image from elsewhere; light and dark.
+
+use std::fmt::Write;
+
+use crate::format;
+use crate::report::chart::{self, class, escape};
+use crate::report::destination::MARK;
+use crate::report::{Report, Role, Section};
+
+/// The page of a report.
+pub(crate) fn html(report: &Report) -> String {
+    let machine = &report.machine;
+    let mut page = format!(
+        r#"<!DOCTYPE html>
+<html lang="en">
+<head>
+<meta charset="utf-8">
+{MARK}
+<meta name="viewport" content="width=device-width, initial-scale=1">
+<meta name="color-scheme" content="light dark">
+<title>percolog on this machine</title>
+<style>
+{}</style>
+</head>
+<body>
+<main>
+<header>
+<h1>What percolog does for what you have</h1>
+<p class="lead">Measured on this machine: {}, {}, {}.</p>
+</header>
+"#,
+        include_str!("page.css"),
+        escape(&machine.processor),
+        format::plural(machine.cpus as u64, "CPU"),
+        escape(&machine.platform),
+    );
+    // Writing to a String cannot fail: `let _` drops a result that is always Ok.
+    page.push_str("<div class=\"cards\">\n");
+    for section in &report.sections {
+        if let Some(headline) = &section.headline {
+            let _ = writeln!(
+                page,
+                r##"<a class="card" href="#{}"><strong>{}</strong><span>{}</span></a>"##,
+                section.name,
+                format::ratio(headline.ratio),
+                escape(&headline.caption),
+            );
+        }
+    }
+    page.push_str("</div>\n");
+    for section in &report.sections {
+        page.push_str(&part(section));
+    }
+    let _ = write!(
+        page,
+        r#"<footer>
+<h2>How this was measured</h2>
+<p>Real threads on this machine; every structure got the same stream of operations in the same run. All threads start together, and
+the final read that brings the state together is part of the time. Each figure is the median of {} of {} ms; the thin
+line on a bar goes from the slowest to the fastest. Every final state was checked: a structure that lost an update would
+have no figure here. Figures from {} say nothing about machines with more of them.</p>
+<p>Slots: {}. Clock: {}. percolog {}.</p>
+</footer>
+</main>
+</body>
+</html>
+"#,
+        format::plural(report.cells as u64, "measurement"),
+        report.cell_milliseconds,
+        format::plural(machine.cpus as u64, "CPU"),
+        escape(&machine.slots),
+        escape(&machine.clock),
+        escape(report.version),
+    );
+    page
+}
+
+fn part(section: &Section) -> String {
+    let mut part = format!(
+        "<section id=\"{}\">\n<h2>{}</h2>\n<p class=\"workload\">{}</p>\n",
+        section.name,
+        escape(section.title),
+        escape(section.workload)
+    );
+    part.push_str("<ul class=\"findings\">\n");
+    for finding in &section.findings {
+        let _ = writeln!(part, "<li>{}</li>", escape(finding));
+    }
+    part.push_str("</ul>\n");
+    let _ = write!(
+        part,
+        "<figure>\n<figcaption><span class=\"unit\">{}</span>",
+        escape(section.unit.label)
+    );
+    for series in &section.series {
+        let _ = write!(
+            part,
+            r#"<span class="key"><i class="{}"></i>{}</span>"#,
+            class(series.role),
+            escape(series.name)
+        );
+    }
+    let _ = write!(
+        part,
+        "</figcaption>\n{}\n</figure>\n<details><summary>The figures</summary>\n{}</details>\n</section>\n",
+        chart::bars(section),
+        table(section)
+    );
+    part
+}
+
+fn table(section: &Section) -> String {
+    let mut table =
+        String::from("<div class=\"scroll\"><table>\n<thead><tr><th scope=\"col\">Structure</th>");
+    for &threads in &section.threads {
+        let _ = write!(
+            table,
+            "<th scope=\"col\" colspan=\"2\">{}</th>",
+            format::threads(threads)
+        );
+    }
+    table.push_str("</tr></thead>\n<tbody>\n");
+    for (row, series) in section.series.iter().enumerate() {
+        let _ = write!(table, "<tr><th scope=\"row\">{}</th>", escape(series.name));
+        for (column, rate) in series.rates.iter().enumerate() {
+            let ratio = if series.role == Role::Today {
+                String::new()
+            } else {
+                format::ratio(section.ratio(row, column))
+            };
+            let _ = write!(
+                table,
+                "<td>{}<small>{} – {}</small></td><td class=\"ratio\">{ratio}</td>",
+                format::number(section.unit.of(rate.median)),
+                format::number(section.unit.of(rate.slowest)),
+                format::number(section.unit.of(rate.fastest)),
+            );
+        }
+        table.push_str("</tr>\n");
+    }
+    table.push_str("</tbody></table></div>\n");
+    table
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::report::examples;
+
+    #[test]
+    fn a_page_needs_nothing_from_elsewhere() {
+        let page = html(&examples::report());
+        for outside in [
+            "http:", "https:", "<script", "src=", "url(", "@import", "<link",
+        ] {
+            assert!(!page.contains(outside), "the page contains {outside}");
+        }
+        assert!(page.contains("prefers-color-scheme: dark"));
+    }
+
+    #[test]
+    fn what_is_shown_is_escaped() {
+        let page = html(&examples::report());
+        assert!(page.contains("A &quot;processor&quot; &amp; more"));
+        assert!(page.contains("It is &lt; faster &gt; by far."));
+        assert!(!page.contains("<counter>"));
+    }
+
+    #[test]
+    fn the_mark_lies_where_it_is_looked_for() {
+        let page = html(&examples::report());
+        assert!(page.find(MARK).expect("the mark is there") + MARK.len() < 1024);
+    }
+
+    #[test]
+    fn every_figure_is_in_the_table() {
+        let table = table(&examples::section());
+        assert_eq!(table.matches("<td>").count(), 9);
+        assert!(
+            table.contains("<td>1600<small>1440 – 1920</small></td><td class=\"ratio\">4.0×</td>")
+        );
+    }
+}
