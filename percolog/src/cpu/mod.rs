@@ -4,7 +4,7 @@
 //! on different slots, so that no two processors write one line; but a slot is never exclusive: a
 //! thread can lose its processor in mid-update, and whoever uses a slot's memory takes its lock.
 //! Where a single writer is what makes an update cheap (counters), a thread *leases* a place of its
-//! own instead ([`lease`]); leases and slots are numbered apart, so nothing done to the slots
+//! own instead; leases and slots are numbered apart, so nothing done to the slots
 //! ([`bind`]) can put two writers on one leased place.
 //!
 //! Where a slot's number comes from, best first ([`source`] tells):
@@ -25,7 +25,6 @@ mod environment;
 pub(crate) mod lease;
 #[cfg(feature = "alloc")]
 mod per_core;
-#[cfg(not(feature = "std"))]
 mod platform;
 #[cfg(feature = "std")]
 mod slot;
@@ -35,12 +34,13 @@ mod topology;
 pub use environment::{Environment, Native};
 #[cfg(feature = "alloc")]
 pub use per_core::PerCore;
-#[cfg(not(feature = "std"))]
-pub use platform::{Platform, count, current, source};
+pub use platform::Platform;
 #[cfg(not(feature = "std"))]
 pub(crate) use platform::chip;
 #[cfg(all(feature = "alloc", not(feature = "std")))]
 pub(crate) use platform::without_preemption;
+#[cfg(not(feature = "std"))]
+pub use platform::{count, current, source};
 #[cfg(feature = "std")]
 pub use slot::{bind, current, source, unbind};
 #[cfg(feature = "std")]

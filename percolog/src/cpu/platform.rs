@@ -1,14 +1,17 @@
 //! The program as the platform: slots, time and pre-emption of a kernel, at link time.
 
+#[cfg(not(feature = "std"))]
 use super::{CoreId, SlotSource};
 
 /// What percolog needs to know of the machine when there is no operating system below it.
+///
+/// With the `std` feature the operating system is asked instead, and an implementation has no effect.
 ///
 /// Implement it once in the final program and name the type to [`platform!`](crate::platform); the
 /// functions are found at link time, so libraries in between need not know about it.
 pub trait Platform {
     /// The slot of the calling context, usually the processor's number. Small numbers are best; see
-    /// [`CoreId::PLACES`].
+    /// [`CoreId::PLACES`](super::CoreId::PLACES).
     fn slot() -> u32;
 
     /// A stamp that increases strictly along causality: greater than every stamp whose taking the
@@ -76,55 +79,69 @@ macro_rules! platform {
     };
 }
 
-// SAFETY: the only definitions are those of `platform!`, whose signatures these are.
-unsafe extern "Rust" {
-    safe fn _percolog_0_slot() -> u32;
-    safe fn _percolog_0_stamp() -> u64;
+#[cfg(all(feature = "alloc", not(feature = "std")))]
+pub(crate) use at_link_time::without_preemption;
+#[cfg(not(feature = "std"))]
+pub(crate) use at_link_time::{chip, stamp};
+#[cfg(not(feature = "std"))]
+pub use at_link_time::{count, current, source};
+
+#[cfg(not(feature = "std"))]
+mod at_link_time {
+    //! What `platform!` defines.
+
+    use super::{CoreId, SlotSource};
+
+    // SAFETY: the only definitions are those of `platform!`, whose signatures these are.
+    unsafe extern "Rust" {
+        safe fn _percolog_0_slot() -> u32;
+        safe fn _percolog_0_stamp() -> u64;
+        #[cfg(feature = "alloc")]
+        safe fn _percolog_0_without_preemption(f: &mut dyn FnMut());
+        safe fn _percolog_0_chip() -> u32;
+        safe fn _percolog_0_count() -> usize;
+    }
+
+    /// The slot of the caller, as the program's platform says.
+    #[inline]
+    #[must_use]
+    pub fn current() -> CoreId {
+        CoreId::new(_percolog_0_slot())
+    }
+
+    /// How many slots the program's platform expects to be used. A measure for sizing, not a bound.
+    #[must_use]
+    pub fn count() -> usize {
+        _percolog_0_count().max(1)
+    }
+
+    /// Where slot numbers come from: the platform.
+    #[must_use]
+    pub fn source() -> SlotSource {
+        SlotSource::Platform
+    }
+
+    #[inline]
+    pub(crate) fn stamp() -> u64 {
+        _percolog_0_stamp()
+    }
+
+    #[inline]
+    pub(crate) fn chip() -> usize {
+        _percolog_0_chip() as usize
+    }
+
+    /// Runs `f` as the only user of its slot.
     #[cfg(feature = "alloc")]
-    safe fn _percolog_0_without_preemption(f: &mut dyn FnMut());
-    safe fn _percolog_0_chip() -> u32;
-    safe fn _percolog_0_count() -> usize;
-}
-
-/// The slot of the caller, as the program's platform says.
-#[inline]
-#[must_use]
-pub fn current() -> CoreId {
-    CoreId::new(_percolog_0_slot())
-}
-
-/// How many slots the program's platform expects to be used. A measure for sizing, not a bound.
-#[must_use]
-pub fn count() -> usize {
-    _percolog_0_count().max(1)
-}
-
-/// Where slot numbers come from: the platform.
-#[must_use]
-pub fn source() -> SlotSource {
-    SlotSource::Platform
-}
-
-#[inline]
-pub(crate) fn stamp() -> u64 {
-    _percolog_0_stamp()
-}
-
-#[inline]
-pub(crate) fn chip() -> usize {
-    _percolog_0_chip() as usize
-}
-
-/// Runs `f` as the only user of its slot.
-#[cfg(feature = "alloc")]
-#[inline]
-pub(crate) fn without_preemption<R>(f: impl FnOnce() -> R) -> R {
-    let mut f = Some(f);
-    let mut result = None;
-    _percolog_0_without_preemption(&mut || {
-        if let Some(f) = f.take() {
-            result = Some(f());
-        }
-    });
-    result.expect("the platform's without_preemption runs what it is given")
+    #[inline]
+    pub(crate) fn without_preemption<R>(f: impl FnOnce() -> R) -> R {
+        let mut f = Some(f);
+        let mut result = None;
+        _percolog_0_without_preemption(&mut || {
+            if let Some(f) = f.take() {
+                result = Some(f());
+            }
+        });
+        result.expect("the platform's without_preemption runs what it is given")
+    }
 }

@@ -74,30 +74,41 @@ impl Drop for PoisonOnUnwind<'_> {
     }
 }
 
-/// The locks of the queues of one cut. Dropping it releases them all, also when unwinding.
+/// The locks of the queues of one cut. They are released also when unwinding.
 struct Cut<'a, S, Q: Queue<S>> {
     slots: &'a Slots<S, Q>,
     taken: &'a [usize],
     threshold: usize,
+    /// Later than every stamp in the queues: each was taken before its lock was released, and we
+    /// have acquired them all. 0 until it is taken.
     stamp: u64,
-    latest: u64,
 }
 
-impl<S, Q: Queue<S>> Drop for Cut<'_, S, Q> {
-    fn drop(&mut self) {
-        for slot in self.taken {
+impl<S, Q: Queue<S>> Cut<'_, S, Q> {
+    /// Lets the slots go on, and returns the latest stamp they knew.
+    fn release(&mut self) -> u64 {
+        let mut latest = 0;
+        for slot in mem::take(&mut self.taken) {
             let Some(place) = self.slots.touched(*slot) else {
                 unreachable!("a slot's place is never taken away")
             };
-            // SAFETY: `Object::take` has kept the lock of every slot in `taken`, once.
+            // SAFETY: `Object::take` has kept the lock of every slot in `taken`, once, and `taken` is
+            // empty from now on.
             let mut held = unsafe { place.resume() };
             let slot = held.get();
-            self.latest = self.latest.max(slot.latest);
+            latest = latest.max(slot.latest);
             // From here on a smaller stamp is one taken before this cut; see `Object::push`.
             slot.latest = slot.latest.max(self.stamp);
             slot.marked = false;
             slot.threshold = self.threshold;
         }
+        latest
+    }
+}
+
+impl<S, Q: Queue<S>> Drop for Cut<'_, S, Q> {
+    fn drop(&mut self) {
+        self.release();
     }
 }
 
@@ -136,38 +147,23 @@ impl<S, Q: Queue<S>, E: Environment> Object<S, Q, E> {
                 break;
             }
         }
+        if merged.batch_slots.is_empty() {
+            return false;
+        }
         let mut cut = Cut {
             slots: &self.slots,
             taken: &merged.batch_slots,
             threshold: self.options.first_threshold(),
             stamp: 0,
-            latest: 0,
         };
-        if !cut.taken.is_empty() {
-            // Later than every stamp in the queues: each was taken before its lock was released, and
-            // we have acquired them all.
-            cut.stamp = self.stamp();
-        }
-        let stamp = cut.stamp;
-        for slot in cut.taken {
-            // SAFETY: the lock is kept; resumed to look, and kept again.
-            if let Some(mut held) = self
-                .slots
-                .touched(*slot)
-                .map(|place| unsafe { place.resume() })
-            {
-                cut.latest = cut.latest.max(held.get().latest);
-                held.keep();
-            }
-        }
-        let latest = cut.latest;
-        drop(cut);
-        if Q::STAMPED && latest > stamp {
+        cut.stamp = self.stamp();
+        let latest = cut.release();
+        if latest > cut.stamp {
             // A stamp from the future: the clocks of two slots differ by more than it takes to go
             // from one to the other.
             self.disorder(latest);
         }
-        !merged.batch.is_empty()
+        true
     }
 
     /// Applies up to `budget` operations of the batch.

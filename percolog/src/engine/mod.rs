@@ -1,7 +1,7 @@
 //! What every deferred structure shares: a state, one queue a slot, and the reader who brings them
 //! together.
 //!
-//! An [`Object`] is generic in what its queues mean ([`Queue`]): the engine knows slots, dirty marks,
+//! An `Object` is generic in what its queues mean ([`Queue`]): the engine knows slots, dirty marks,
 //! limits, guards, poisoning and accounts; the queue knows how to append, absorb and apply. Where the
 //! queues *live* is kept apart too (`Slots`): today each object owns its queues.
 //!

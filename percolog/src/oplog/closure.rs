@@ -36,13 +36,15 @@ pub struct LoggedFn<S: 'static, const N: usize = 48> {
     logged: Logged<S, Stored<S, N>>,
 }
 
+type Boxed<S> = Box<dyn FnOnce(&mut S) + Send>;
+
 /// A closure in a place of `N` bytes.
 struct Stored<S: 'static, const N: usize> {
     place: Place<N>,
     run: unsafe fn(*mut u8, &mut S),
     drop: unsafe fn(*mut u8),
     /// As if it were the closure, of which all that is known is that it may be sent.
-    owns: PhantomData<Box<dyn FnOnce(&mut S) + Send>>,
+    owns: PhantomData<Boxed<S>>,
 }
 
 #[repr(C, align(16))]
@@ -139,7 +141,7 @@ impl<S: 'static, const N: usize> LoggedFn<S, N> {
     /// As [`Logged::queue`].
     #[track_caller]
     pub fn update_boxed(&self, f: impl FnOnce(&mut S) + Send + 'static) {
-        let boxed: Box<dyn FnOnce(&mut S) + Send> = Box::new(f);
+        let boxed: Boxed<S> = Box::new(f);
         self.logged.queue(Stored::new(boxed));
     }
 

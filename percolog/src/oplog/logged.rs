@@ -83,7 +83,6 @@ impl<S, O: Operation<S>> Logged<S, O> {
         /// assert_eq!(full.operation.0, 3);
         /// assert_eq!(*LOG.synchronize(), [1, 2]);
         /// ```
-        #[must_use]
         pub const fn builder() -> Builder {
             Builder { options: Options::DEFAULT }
         }

@@ -107,11 +107,7 @@ pub fn stamp() -> u64 {
 fn other_stamp() -> u64 {
     #[cfg(feature = "std")]
     if MODE.load(Ordering::Acquire) == UNKNOWN {
-        let mode = if trusted().is_ok() {
-            PROCESSOR
-        } else {
-            SHARED
-        };
+        let mode = if trusted().is_ok() { PROCESSOR } else { SHARED };
         // Relaxed: a fact that everyone finds alike. Only from UNKNOWN, so that a clock marked sick
         // meanwhile stays so.
         let _ = MODE.compare_exchange(UNKNOWN, mode, Ordering::Relaxed, Ordering::Relaxed);
