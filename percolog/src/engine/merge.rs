@@ -1,10 +1,10 @@
 //! One deferred object: how updates come together.
 
 use super::guard::{Shared, SynchronizeError, Synchronized};
-use super::object::{Door, Gate, Object, Refusal, Wait};
+use super::object::{Center, Door, Object, Refusal, Wait};
 use super::queue::{Limits, Queue};
 use super::slots::Slots;
-use super::stats::Drained;
+use super::stats::{Drained, Tally};
 use crate::cpu::{CoreId, Environment};
 use crate::sync::{Patience, const_fn};
 use alloc::vec::Vec;
@@ -44,15 +44,16 @@ impl<S, Q: Queue<S>> Merged<S, Q> {
         self.spares[slot].take().unwrap_or_else(|| Q::new(limits))
     }
 
+    /// How many operations of the batch are left.
+    fn unfinished(&self) -> usize {
+        self.batch.iter().map(Q::len).sum()
+    }
+
     /// Puts the queues of a batch that has been applied back where they serve as spares.
     fn recycle(&mut self) {
         for (queue, slot) in self.batch.drain(..).zip(self.batch_slots.drain(..)) {
             self.spares[slot] = Some(queue);
         }
-    }
-
-    fn pending(&self) -> usize {
-        self.batch.iter().map(Q::len).sum()
     }
 }
 
@@ -65,12 +66,46 @@ impl Drop for Inside<'_> {
     }
 }
 
-/// Poisons the object unless it is defused: an operation is unwinding.
-struct PoisonOnUnwind<'a>(&'a Gate);
+/// A batch that is being worked on. When this is over, by return or by a panic, the account is right;
+/// and a panic poisons the object.
+struct Work<'a, S, Q: Queue<S>> {
+    merged: &'a mut Merged<S, Q>,
+    center: &'a Center<S, Q>,
+    /// What operations that disappear from the batch are counted as, and how many it had.
+    tally: &'a Tally,
+    before: usize,
+    completed: bool,
+}
 
-impl Drop for PoisonOnUnwind<'_> {
+impl<S, Q: Queue<S>> Work<'_, S, Q> {
+    fn do_it<R>(mut self, f: impl FnOnce(&mut [Q], &mut S, &mut Q::Scratch) -> R) -> R {
+        let Merged {
+            batch,
+            state,
+            scratch,
+            ..
+        } = &mut *self.merged;
+        let result = f(
+            batch,
+            state,
+            scratch.get_or_insert_with(Q::Scratch::default),
+        );
+        self.completed = true;
+        result
+    }
+}
+
+impl<S, Q: Queue<S>> Drop for Work<'_, S, Q> {
     fn drop(&mut self) {
-        self.0.poison();
+        let unfinished = self.merged.unfinished();
+        self.tally.add((self.before - unfinished) as u64);
+        self.center.account.unfinished.set(unfinished as u64);
+        if unfinished == 0 {
+            self.merged.recycle();
+        }
+        if !self.completed {
+            self.center.gate.poison();
+        }
     }
 }
 
@@ -131,15 +166,16 @@ impl<S, Q: Queue<S>, E: Environment> Object<S, Q, E> {
                     let Some(place) = self.slots.touched(slot) else {
                         continue;
                     };
-                    let spare = merged.spare(slot, Limits::from(&self.options));
+                    // Made before the slot is stopped: it may allocate.
+                    let mut queue = merged.spare(slot, Limits::from(&self.options));
                     let mut held = place.lock();
                     if held.get().marked {
-                        let queue = mem::replace(&mut held.get().queue, spare);
+                        held.get().queue.exchange(&mut queue);
                         held.keep();
                         merged.batch.push(queue);
                         merged.batch_slots.push(slot);
                     } else {
-                        merged.spares[slot] = Some(spare);
+                        merged.spares[slot] = Some(queue);
                     }
                 }
             });
@@ -166,20 +202,20 @@ impl<S, Q: Queue<S>, E: Environment> Object<S, Q, E> {
         true
     }
 
+    fn work<'a>(&'a self, merged: &'a mut Merged<S, Q>, tally: &'a Tally) -> Work<'a, S, Q> {
+        Work {
+            before: merged.unfinished(),
+            merged,
+            center: &self.center,
+            tally,
+            completed: false,
+        }
+    }
+
     /// Applies up to `budget` operations of the batch.
     fn apply(&self, merged: &mut Merged<S, Q>, budget: usize) -> usize {
-        let account = &self.center.account;
-        let poison = PoisonOnUnwind(&self.center.gate);
-        let scratch = merged.scratch.get_or_insert_with(Q::Scratch::default);
-        let executed = Q::apply(&mut merged.batch, &mut merged.state, budget, scratch);
-        mem::forget(poison);
-        account.executed.add(executed as u64);
-        let unfinished = merged.pending();
-        account.unfinished.set(unfinished as u64);
-        if unfinished == 0 {
-            merged.recycle();
-        }
-        executed
+        self.work(merged, &self.center.account.executed)
+            .do_it(|batch, state, scratch| Q::apply(batch, state, budget, scratch))
     }
 
     /// Takes a new batch and looks for operations in it that need not be executed.
@@ -189,11 +225,8 @@ impl<S, Q: Queue<S>, E: Environment> Object<S, Q, E> {
         }
         let account = &self.center.account;
         account.merges.add(1);
-        let poison = PoisonOnUnwind(&self.center.gate);
-        let scratch = merged.scratch.get_or_insert_with(Q::Scratch::default);
-        let absorbed = Q::prepare(&mut merged.batch, scratch);
-        mem::forget(poison);
-        account.absorbed.add(absorbed as u64);
+        self.work(merged, &account.absorbed)
+            .do_it(|batch, _, scratch| Q::prepare(batch, scratch));
         true
     }
 
@@ -317,7 +350,8 @@ impl<S, Q: Queue<S>, E: Environment> Object<S, Q, E> {
     /// have queued: a panic poisons the object and stays here.
     pub(super) fn merge_for_updater(&self, door: Door<'_>) {
         let account = &self.center.account;
-        #[cfg(feature = "std")]
+        // Under loom every run must do the same, whatever time it is.
+        #[cfg(all(feature = "std", not(percolog_loom)))]
         let began = std::time::Instant::now();
         // SAFETY: the object is held by `inside` until it is dropped.
         unsafe {
@@ -330,7 +364,7 @@ impl<S, Q: Queue<S>, E: Environment> Object<S, Q, E> {
                     account.updater_merges.add(1);
                     account.longest_updater_merge.raise_to(executed as u64);
                 });
-                #[cfg(feature = "std")]
+                #[cfg(all(feature = "std", not(percolog_loom)))]
                 account
                     .longest_updater_nanos
                     .raise_to(u64::try_from(began.elapsed().as_nanos()).unwrap_or(u64::MAX));

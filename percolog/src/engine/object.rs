@@ -348,7 +348,11 @@ impl<S, Q: Queue<S>, E: Environment> Object<S, Q, E> {
             self.dirty.mark(self.environment.chip(), slot);
         }
         let absorbed = here.queue.append(operation, stamp, origin);
-        here.absorbed += absorbed.count();
+        let count = absorbed.count();
+        // Not `+= 0`: the tally may lie on another line.
+        if count != 0 {
+            here.absorbed += count;
+        }
         absorbed
     }
 

@@ -14,7 +14,7 @@ pub struct Limits {
 
 /// One slot's share of the updates to a state `S`.
 ///
-/// The engine appends to a queue under its slot's lock, and takes its contents by swapping it with an
+/// The engine appends to a queue under its slot's lock, and takes its contents by exchanging it with an
 /// empty queue of the same object; what a queue keeps when it is empty (memory, spent operations)
 /// thereby goes back to the slot. The three calls are those of the thesis (`append`, `try_absorb` as
 /// part of it, `apply`; Boyd-Wickizer §6.1).
@@ -55,11 +55,16 @@ pub trait Queue<S>: Send + Sized {
     /// Bytes allocated by the queue.
     fn memory(&self) -> usize;
 
+    /// Moves everything pending to `empty`, and what `empty` has kept for this slot here. Called under
+    /// the slot's lock by a thread that merges: what it leaves alone stays in the slot's cache.
+    fn exchange(&mut self, empty: &mut Self) {
+        core::mem::swap(self, empty);
+    }
+
     /// Called once for queues taken in one cut, before they are applied: the place to absorb across
-    /// queues. Returns how many operations have no effect any more.
-    fn prepare(queues: &mut [Self], scratch: &mut Self::Scratch) -> usize {
+    /// queues.
+    fn prepare(queues: &mut [Self], scratch: &mut Self::Scratch) {
         let _ = (queues, scratch);
-        0
     }
 
     /// Executes up to `budget` pending operations of `queues` on `state`, in the order that this kind

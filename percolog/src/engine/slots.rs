@@ -10,9 +10,12 @@ use crate::sync::{SlotLock, const_fn};
 use core::marker::PhantomData;
 
 /// One slot's queue and what the engine knows of it, under the slot's lock.
+///
+/// In this order so that an update needs one line of it: after a merge, which writes here, each further
+/// line would be one more transfer. What a queue needs to append should come first in it, too.
 #[derive(Debug)]
+#[repr(C)]
 pub(crate) struct Slot<Q> {
-    pub(crate) queue: Q,
     /// Whether the slot's dirty mark is set, or has been collected by a merge that is about to take
     /// this queue.
     pub(crate) marked: bool,
@@ -20,6 +23,7 @@ pub(crate) struct Slot<Q> {
     pub(crate) threshold: usize,
     /// No stamp appended from now on is smaller: the newest in the queue, or the last cut.
     pub(crate) latest: u64,
+    pub(crate) queue: Q,
     /// Operations that were absorbed when they, or others, were appended.
     pub(crate) absorbed: u64,
     /// Operations dropped by [`Policy::Discard`](super::Policy::Discard).
@@ -63,10 +67,10 @@ impl<Q> Slot<Q> {
         Q: Queue<S>,
     {
         Self {
-            queue: Q::new(Limits::from(options)),
             marked: false,
             threshold: options.first_threshold(),
             latest: 0,
+            queue: Q::new(Limits::from(options)),
             absorbed: 0,
             discarded: 0,
         }
@@ -79,5 +83,17 @@ impl From<&Options> for Limits {
             limit: options.limit,
             absorb_while_merging: options.absorb_while_merging,
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use core::mem::offset_of;
+
+    #[test]
+    fn the_queue_begins_within_the_first_32_bytes() {
+        // The lock's word takes the first 8, with padding.
+        assert!(8 + offset_of!(Slot<u64>, queue) <= 32);
     }
 }

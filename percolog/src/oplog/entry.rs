@@ -17,14 +17,19 @@ struct Entry<O> {
 }
 
 /// Stamped operations in the order of their stamps, with vacancies.
+#[repr(C)]
 pub(super) struct Entries<O> {
     row: Vec<Entry<O>>,
+    live: usize,
     /// Everything before this place is vacant.
     head: usize,
-    live: usize,
 }
 
 impl<O> Entries<O> {
+    /// How many bytes an append touches, from the start.
+    #[cfg(test)]
+    pub(super) const HOT_BYTES: usize = core::mem::offset_of!(Self, head);
+
     pub(super) fn with_room(room: usize) -> Self {
         Self {
             row: Vec::with_capacity(room),

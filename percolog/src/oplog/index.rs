@@ -53,8 +53,11 @@ impl Index {
             .insert_unique(hash, Item { hash, place }, |item| item.hash);
     }
 
+    #[inline]
     pub(super) fn clear(&mut self) {
-        self.table.clear();
+        if !self.table.is_empty() {
+            self.table.clear();
+        }
     }
 
     pub(super) fn memory(&self) -> usize {

@@ -11,9 +11,12 @@ use core::fmt;
 use core::panic::Location;
 
 /// One slot's operations, ordered by stamp.
+#[repr(C)]
 pub struct Log<O> {
     entries: Entries<O>,
-    /// Where to find operations that a later one can absorb; stays empty unless `O` absorbs.
+    /// Where to find operations that a later one can absorb; stays empty unless `O` absorbs. It stays
+    /// with its slot when a merge takes the operations, and is cleared when the slot finds that they
+    /// are gone: a merge has nothing to look up, and would only pull its lines away.
     index: Index,
     /// Operations of this slot that have been executed and handed back.
     spent: Vec<O>,
@@ -54,6 +57,9 @@ impl<O> Log<O> {
         O: Operation<S>,
     {
         let Self { entries, index, .. } = self;
+        if entries.places() == 0 {
+            index.clear();
+        }
         let mut absorbed = Absorbed::Nothing;
         match later.absorb() {
             Absorb::Never => {}
@@ -159,23 +165,24 @@ impl<S, O: Operation<S>> Queue<S> for Log<O> {
         self.entries.len()
     }
 
+    fn exchange(&mut self, empty: &mut Self) {
+        core::mem::swap(&mut self.entries, &mut empty.entries);
+        if !(self.spent.is_empty() && empty.spent.is_empty()) {
+            core::mem::swap(&mut self.spent, &mut empty.spent);
+        }
+    }
+
     fn memory(&self) -> usize {
         self.entries.memory() + self.index.memory() + self.spent.capacity() * size_of::<O>()
     }
 
-    fn prepare(queues: &mut [Self], scratch: &mut Scratch) -> usize {
+    fn prepare(queues: &mut [Self], scratch: &mut Scratch) {
         if !O::ABSORBS || queues.len() < 2 || !queues[0].limits.absorb_while_merging {
-            return 0;
+            return;
         }
-        let before: usize = queues.iter().map(|queue| queue.entries.len()).sum();
         cancel_across::<S, O>(queues, &mut scratch.seen);
         replace_across::<S, O>(queues, &mut scratch.seen);
         scratch.seen.clear();
-        before
-            - queues
-                .iter()
-                .map(|queue| queue.entries.len())
-                .sum::<usize>()
     }
 
     fn apply(queues: &mut [Self], state: &mut S, budget: usize, scratch: &mut Scratch) -> usize {
@@ -221,10 +228,7 @@ impl<S, O: Operation<S>> Queue<S> for Log<O> {
             }
             match entries.first() {
                 Some(first) => heads.push(Reverse((first, at))),
-                None => {
-                    entries.reset(2 * limits.limit.max(ROOM));
-                    queues[at].index.clear();
-                }
+                None => entries.reset(2 * limits.limit.max(ROOM)),
             }
         }
         executed
@@ -342,5 +346,18 @@ impl<O> fmt::Debug for Log<O> {
 impl fmt::Debug for Scratch {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Scratch").finish_non_exhaustive()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use core::mem::offset_of;
+
+    #[test]
+    fn what_an_append_needs_comes_first() {
+        // The engine's own words before the queue take 32 bytes.
+        let end = 32 + offset_of!(Log<u64>, entries) + Entries::<u64>::HOT_BYTES;
+        assert!(end <= 64, "{end} bytes of a line of 64");
     }
 }

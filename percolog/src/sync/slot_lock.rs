@@ -9,7 +9,10 @@ use super::{UnsafeCell, const_fn};
 /// Its word is written by its own slot, by a thread that migrated away in mid-update, and by whoever
 /// merges; so it is nearly always uncontended, and the owner's release is a plain store that looks
 /// at nobody. Waiters therefore cannot be woken: they pause, yield, then sleep and look again.
+///
+/// The word comes first: what an update needs besides is meant to lie on the same line behind it.
 #[derive(Debug)]
+#[repr(C)]
 pub(crate) struct SlotLock<T> {
     word: AtomicU32,
     value: UnsafeCell<T>,
