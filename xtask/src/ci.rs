@@ -27,7 +27,10 @@ pub(crate) fn run(workspace: &Workspace, tools: &Tools, report: &mut Report) {
         "formatting",
         Counting::Nothing,
         LIMIT,
-        &mut cargo(workspace, &["fmt", "--all", "--check"]),
+        &mut cargo(
+            workspace,
+            &["fmt", "--all", "--check", "--", "--color", "never"],
+        ),
     );
     report.call("floors", || {
         let failures = floors::check(workspace)?;
@@ -64,7 +67,19 @@ pub(crate) fn run(workspace: &Workspace, tools: &Tools, report: &mut Report) {
     address_sanitizer(workspace, report);
     thread_sanitizer(workspace, report);
     test::run(workspace, tools, report);
-    report.call("mutations", || mutate::step(workspace));
+    mutations(workspace, report);
+}
+
+/// Each promise, broken once: the tests must notice.
+fn mutations(workspace: &Workspace, report: &mut Report) {
+    const NAME: &str = "mutations";
+    match mutate::read(&workspace.root) {
+        Ok(mutations) if mutations.is_empty() => {
+            report.skip(NAME, "xtask/mutations.toml lists none yet")
+        }
+        Ok(mutations) => report.call(NAME, || mutate::step(workspace, &mutations)),
+        Err(error) => report.call(NAME, || Err(error)),
+    }
 }
 
 /// Each combination of the library's features builds without a warning.
@@ -96,7 +111,7 @@ fn bare_metal(workspace: &Workspace, report: &mut Report) {
                 .args(*features)
                 .env("CARGO_TARGET_DIR", workspace.target_for("bare-metal"));
             report.run(&name, Counting::Nothing, LIMIT, &mut command);
-        } else if let Some(toolchain) = Toolchain::find() {
+        } else if let Some(toolchain) = Toolchain::find(workspace) {
             let mut command = toolchain.cargo(workspace, "build", "bare-metal", "");
             command
                 .arg("-Zbuild-std=core,alloc")
@@ -209,7 +224,7 @@ fn address_sanitizer(workspace: &Workspace, report: &mut Report) {
 /// Data races. `std` is rebuilt with the same instrumentation: without it, what `std` synchronizes looks like a race.
 fn thread_sanitizer(workspace: &Workspace, report: &mut Report) {
     const NAME: &str = "ThreadSanitizer";
-    let Some(toolchain) = Toolchain::find() else {
+    let Some(toolchain) = Toolchain::find(workspace) else {
         report.skip(NAME, toolchain::MISSING);
         return;
     };

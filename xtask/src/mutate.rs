@@ -33,7 +33,7 @@ struct List {
 /// One break.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
-struct Mutation {
+pub(crate) struct Mutation {
     name: String,
     /// The promise that it breaks, in a sentence.
     promise: String,
@@ -143,8 +143,11 @@ pub(crate) fn command(
 }
 
 /// The step of `cargo xtask ci`: every mutation, each counted as a test.
-pub(crate) fn step(workspace: &Workspace) -> Result<(Counts, Option<String>)> {
-    let counts = try_all(workspace, &read(&workspace.root)?, false)?;
+pub(crate) fn step(
+    workspace: &Workspace,
+    mutations: &[Mutation],
+) -> Result<(Counts, Option<String>)> {
+    let counts = try_all(workspace, mutations, false)?;
     let failure = (counts.failed > 0)
         .then(|| format!("{} mutations were not caught, listed above", counts.failed));
     Ok((counts, failure))
@@ -175,7 +178,8 @@ fn try_all(workspace: &Workspace, mutations: &[Mutation], verbose: bool) -> Resu
     Ok(counts)
 }
 
-fn read(root: &Path) -> Result<Vec<Mutation>> {
+/// The mutations that the tree lists.
+pub(crate) fn read(root: &Path) -> Result<Vec<Mutation>> {
     let path = root.join(LIST);
     let text = fs::read_to_string(&path).with_context(|| format!("reading {}", path.display()))?;
     parse(&text).with_context(|| path.display().to_string())

@@ -111,7 +111,7 @@ fn musl(workspace: &Workspace, tools: &Tools, report: &mut Report) {
         report.skip(NAME, "musl-gcc is missing: cargo xtask test --install");
         return;
     }
-    let Some(toolchain) = Toolchain::find() else {
+    let Some(toolchain) = Toolchain::find(workspace) else {
         report.skip(
             NAME,
             format!("{}, or rustup target add {MUSL}", toolchain::MISSING),

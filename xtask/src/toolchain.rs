@@ -28,8 +28,8 @@ pub(crate) struct Toolchain {
 
 impl Toolchain {
     /// The one to use here.
-    pub(crate) fn find() -> Option<Self> {
-        of_rustup_with_sources().or_else(of_the_distribution)
+    pub(crate) fn find(workspace: &Workspace) -> Option<Self> {
+        of_rustup_with_sources().or_else(|| of_the_distribution(workspace.rust_version("percolog")))
     }
 
     /// `cargo <verb>` with the unstable options allowed, building into a folder of its own.
@@ -78,19 +78,29 @@ pub(crate) fn of_rustup_with_sources() -> Option<Toolchain> {
     })
 }
 
-/// The compiler that the distribution installs beside rustup's.
-fn of_the_distribution() -> Option<Toolchain> {
+/// The compiler that the distribution installs beside rustup's, unless it is older than what the library needs.
+fn of_the_distribution(oldest: Option<&str>) -> Option<Toolchain> {
     let (cargo, rustc, rustdoc) = (
         "/usr/bin/cargo",
         Path::new("/usr/bin/rustc"),
         Path::new("/usr/bin/rustdoc"),
     );
     let root = sysroot(rustc)?;
-    (Path::new(cargo).exists() && rustdoc.exists() && has_sources(&root)).then(|| Toolchain {
+    let version = ask(rustc, &["--version"])?;
+    let usable = Path::new(cargo).exists()
+        && rustdoc.exists()
+        && has_sources(&root)
+        && oldest.is_none_or(|oldest| minor(&version) >= minor(oldest));
+    usable.then(|| Toolchain {
         cargo: cargo.into(),
         compilers: Some((rustc.to_owned(), rustdoc.to_owned())),
         root,
     })
+}
+
+/// The 88 of "1.88" or of "rustc 1.88.0 (…)".
+fn minor(version: &str) -> Option<u32> {
+    version.split('.').nth(1)?.parse().ok()
 }
 
 fn has_sources(root: &Path) -> bool {
@@ -99,13 +109,15 @@ fn has_sources(root: &Path) -> bool {
 }
 
 fn sysroot(rustc: &Path) -> Option<PathBuf> {
+    ask(rustc, &["--print", "sysroot"]).map(PathBuf::from)
+}
+
+/// What a compiler says to a question; nothing if it is not there.
+fn ask(rustc: &Path, question: &[&str]) -> Option<String> {
     let mut command = Command::new(rustc);
-    let output = process::clean(&mut command)
-        .args(["--print", "sysroot"])
-        .output()
-        .ok()?;
-    let path = String::from_utf8(output.stdout).ok()?;
-    output.status.success().then(|| PathBuf::from(path.trim()))
+    let output = process::clean(&mut command).args(question).output().ok()?;
+    let answer = String::from_utf8(output.stdout).ok()?;
+    output.status.success().then(|| answer.trim().to_owned())
 }
 
 /// Whether rustup has the standard library for `target` ready-made.
@@ -140,4 +152,20 @@ pub(crate) fn unwinder_for_musl(workspace: &Workspace) -> Result<PathBuf> {
     )
     .with_context(|| format!("writing {}", library.display()))?;
     Ok(folder)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn versions_are_compared_as_numbers() {
+        assert_eq!(minor("1.88"), Some(88));
+        assert_eq!(
+            minor("rustc 1.96.0 (ac68faa20 2026-05-25) (built from a source tarball)"),
+            Some(96)
+        );
+        assert!(minor("rustc 1.9.0") < minor("1.88"));
+        assert!(minor("no version") < minor("1.88"));
+    }
 }

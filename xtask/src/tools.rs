@@ -19,6 +19,11 @@ const GIT: Tool = Tool {
     sign: "git",
     package: "git",
 };
+/// Records what a program asks of the kernel, for traces.
+const STRACE: Tool = Tool {
+    sign: "strace",
+    package: "strace",
+};
 /// Counts instructions.
 const VALGRIND: Tool = Tool {
     sign: "valgrind",
@@ -55,7 +60,7 @@ pub(crate) struct Tools {
 impl Tools {
     /// Looks for the tools; `install` fetches the missing ones, otherwise the one command that does so is printed.
     pub(crate) fn find(install: bool) -> Result<Self> {
-        let mut wanted = vec![GIT, VALGRIND, MUSL];
+        let mut wanted = vec![GIT, STRACE, VALGRIND, MUSL];
         if crate::toolchain::of_rustup_with_sources().is_none() {
             wanted.extend(SOURCES);
         }
