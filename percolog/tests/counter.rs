@@ -116,26 +116,44 @@ fn eight_threads_a_processor_lose_nothing() {
 
 #[test]
 fn more_threads_than_leases_lose_nothing() {
-    const THREADS: usize = 600;
-    const ADDS: i64 = 1000;
+    const HOLDERS: usize = 600;
+    const LATE: usize = 8;
+    const ADDS: i64 = 100_000;
     let counter = Arc::new(Counter::with_batch(64));
-    // All of them live at the same time, each with its first add behind it.
-    let everybody = Arc::new(Barrier::new(THREADS));
-    let threads: Vec<_> = (0..THREADS)
+    // Holders keep every lease there is; whoever comes after them has none.
+    let (held, over) = (
+        Arc::new(Barrier::new(HOLDERS + 1)),
+        Arc::new(Barrier::new(HOLDERS + 1)),
+    );
+    let holders: Vec<_> = (0..HOLDERS)
         .map(|_| {
-            let (counter, everybody) = (counter.clone(), everybody.clone());
+            let (counter, held, over) = (counter.clone(), held.clone(), over.clone());
             small_thread(move || {
                 counter.increment();
-                everybody.wait();
-                (1..ADDS).for_each(|_| counter.increment());
+                held.wait();
+                over.wait();
+                counter.increment();
             })
         })
         .collect();
-    for thread in threads {
+    held.wait();
+    assert_eq!(counter.sum(), HOLDERS as i64);
+    let late: Vec<_> = (0..LATE)
+        .map(|_| {
+            let counter = counter.clone();
+            small_thread(move || (0..ADDS).for_each(|_| counter.increment()))
+        })
+        .collect();
+    for thread in late {
         thread.join().expect("no thread panics");
     }
-    assert_eq!(counter.sum(), THREADS as i64 * ADDS);
-    assert_eq!(counter.estimate(), THREADS as i64 * ADDS);
+    assert_eq!(counter.sum(), HOLDERS as i64 + LATE as i64 * ADDS);
+    over.wait();
+    for thread in holders {
+        thread.join().expect("no thread panics");
+    }
+    let expected = 2 * HOLDERS as i64 + LATE as i64 * ADDS;
+    assert_eq!((counter.sum(), counter.estimate()), (expected, expected));
 }
 
 #[test]
@@ -176,12 +194,15 @@ fn threads_that_come_and_go_hand_their_rows_on() {
 
 #[test]
 fn destructors_of_exiting_threads_count_before_and_after_the_lease_is_returned() {
+    const ADDS: i64 = 20_000;
+    const THREADS: i64 = 8;
+    const ROUNDS: i64 = 5;
     static EXITS: Counter = Counter::with_batch(3);
 
     struct Exit;
     impl Drop for Exit {
         fn drop(&mut self) {
-            (0..5).for_each(|_| EXITS.increment());
+            (0..ADDS).for_each(|_| EXITS.increment());
         }
     }
     thread_local! {
@@ -189,23 +210,27 @@ fn destructors_of_exiting_threads_count_before_and_after_the_lease_is_returned()
         static LAST: Exit = const { Exit };
     }
 
-    const THREADS: i64 = 200;
-    let threads: Vec<_> = (0..THREADS)
-        .map(|_| {
-            small_thread(|| {
-                // Destructors run in an order that the system chooses, usually last made first: one of
-                // the two runs before the lease is returned, the other after it, when the row may
-                // already be somebody else's.
-                FIRST.with(|_| ());
-                EXITS.increment();
-                LAST.with(|_| ());
+    for _ in 0..ROUNDS {
+        let together = Arc::new(Barrier::new(THREADS as usize));
+        let threads: Vec<_> = (0..THREADS)
+            .map(|_| {
+                let together = together.clone();
+                small_thread(move || {
+                    // Destructors run in an order that the system chooses, usually last made first:
+                    // one of the two runs before the lease is returned, the other after it, when the
+                    // row may already be somebody else's.
+                    FIRST.with(|_| ());
+                    EXITS.increment();
+                    LAST.with(|_| ());
+                    together.wait();
+                })
             })
-        })
-        .collect();
-    for thread in threads {
-        thread.join().expect("no thread panics");
+            .collect();
+        for thread in threads {
+            thread.join().expect("no thread panics");
+        }
     }
-    assert_eq!(EXITS.sum(), THREADS * 11);
+    assert_eq!(EXITS.sum(), ROUNDS * THREADS * (2 * ADDS + 1));
 }
 
 #[test]

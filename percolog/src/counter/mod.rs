@@ -15,7 +15,8 @@
 //! leases it next continues where it stopped, so that a thread's exit costs nothing and loses nothing.
 //! Threads beyond the 512 leases, and destructors of thread-local values that run after the lease has
 //! been given back, use one of 64 other rows, with atomic updates. Without the `std` feature a row
-//! belongs to a slot ([`cpu::current`]), and an add runs under the platform's `without_preemption`.
+//! belongs to a slot ([`current`](crate::cpu::current)), and an add runs under the platform's
+//! `without_preemption`.
 //!
 //! A row holds the shares of *all* counters, 16 bytes each, and shares its lines with no other row. So
 //! a counter costs 32 bytes, and 16 more for each thread that adds to it — not a line for each
