@@ -62,7 +62,7 @@ pub fn check_map<M: ReverseMap>(
     progress: &(dyn Fn(Progress) + Sync),
 ) -> Result<CheckReport, ReplayError> {
     check_threads(threads)?;
-    let plan = Plan::new(trace);
+    let plan = Plan::of(trace);
     let schedule = Schedule::new(&plan, threads);
     let maps: Vec<Isolated<M>> = (0..plan.files()).map(|_| Isolated::default()).collect();
     let stage = Stage::new(&schedule, &maps);

@@ -9,6 +9,8 @@ use crate::trace::{Action, Trace};
 use std::ops::Range;
 
 /// One call of a reverse map.
+///
+/// Identities are given out in the order of additions, from 0.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Update {
     Add { file: u32, mapping: Mapping },
@@ -92,7 +94,8 @@ impl Ledger for Writer<'_> {
 }
 
 impl Plan {
-    pub(crate) fn new(trace: &Trace) -> Plan {
+    /// The plan of a trace that amounts to no more than `most` mappings; `None` when there are more.
+    pub(crate) fn new(trace: &Trace, most: usize) -> Option<Plan> {
         let page = trace.header().page_size;
         let mut plan = Plan {
             files: trace.files().len(),
@@ -204,13 +207,24 @@ impl Plan {
                     length: length.next_multiple_of(page),
                 }),
             }
+            if known.len() > most {
+                return None;
+            }
             plan.steps.push(Step {
                 process,
                 updates,
                 truncates: matches!(event.action, Action::Truncate { .. }),
             });
         }
-        plan
+        Some(plan)
+    }
+
+    /// The plan of a trace whose size has been checked, as every trace's is when it is made.
+    pub(crate) fn of(trace: &Trace) -> Plan {
+        match Plan::new(trace, usize::MAX) {
+            Some(plan) => plan,
+            None => unreachable!("there are not more mappings than usize::MAX"),
+        }
     }
 
     pub(crate) fn steps(&self) -> &[Step] {

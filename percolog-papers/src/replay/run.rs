@@ -7,7 +7,6 @@ use super::schedule::{Schedule, Turn};
 use super::{ReplayError, check_threads};
 use crate::rmap::{Mapping, ReverseMap};
 use std::any::Any;
-use std::collections::HashMap;
 use std::sync::OnceLock;
 use std::thread::{self, Thread};
 use std::vec;
@@ -32,16 +31,21 @@ pub(super) fn prepare<M: ReverseMap>(plan: &Plan, schedule: &Schedule) -> Vec<Ve
         .iter()
         .map(|turns| Vec::with_capacity(turns.iter().map(|turn| turn.calls).sum()))
         .collect();
-    let mut removals = HashMap::new();
+    // By identity, which counts from 0.
+    let mut removals = Vec::new();
     for (event, &thread) in schedule.thread_of.iter().enumerate() {
         for update in &plan.updates()[plan.updates_of(event)] {
             let call = match *update {
                 Update::Add { file, mapping } => {
                     let (addition, removal) = M::identity(mapping);
-                    removals.insert(mapping.identity, removal);
+                    debug_assert_eq!(removals.len(), mapping.identity as usize);
+                    removals.push(Some(removal));
                     Call::Add(file, addition)
                 }
-                Update::Remove { file, mapping } => match removals.remove(&mapping.identity) {
+                Update::Remove { file, mapping } => match removals
+                    .get_mut(mapping.identity as usize)
+                    .and_then(Option::take)
+                {
                     Some(removal) => Call::Remove(file, removal),
                     None => unreachable!("a plan removes only what it has added, and once"),
                 },

@@ -83,7 +83,13 @@ impl Schedule {
     }
 }
 
-/// For each process, the thread that has the least to do when the process begins.
+/// So many events and updates more than the least busy thread a parent's thread may have to do, and is
+/// still given the child. Without any slack nearly every child would wait for another thread, and the waits
+/// would outweigh the updates.
+const SLACK: usize = 500;
+
+/// For each process, its thread: its parent's, unless another one has markedly less to do when the process
+/// begins. (A kernel, too, starts a child near its parent and moves it for balance.)
 fn share_out(plan: &Plan, threads: usize) -> Vec<usize> {
     let mut work = vec![0_usize; plan.processes()];
     for (event, step) in plan.steps().iter().enumerate() {
@@ -91,11 +97,18 @@ fn share_out(plan: &Plan, threads: usize) -> Vec<usize> {
         work[step.process as usize] += 1 + plan.updates_of(event).len();
     }
     let mut load = vec![0_usize; threads];
-    work.into_iter()
-        .map(|work| {
-            let least = (0..threads).min_by_key(|&thread| load[thread]).unwrap_or(0);
-            load[least] += work;
-            least
-        })
-        .collect()
+    let mut thread_of: Vec<usize> = Vec::with_capacity(work.len());
+    for (process, &work) in work.iter().enumerate() {
+        let least = (0..threads).min_by_key(|&thread| load[thread]).unwrap_or(0);
+        let parents = plan
+            .started_by(process as u32)
+            .map(|event| thread_of[plan.steps()[event].process as usize]);
+        let thread = match parents {
+            Some(thread) if load[thread] <= load[least] + SLACK => thread,
+            _ => least,
+        };
+        load[thread] += work;
+        thread_of.push(thread);
+    }
+    thread_of
 }

@@ -80,7 +80,7 @@ pub fn time_map<M: ReverseMap>(
     progress: &(dyn Fn(Progress) + Sync),
 ) -> Result<TimeReport, ReplayError> {
     check_threads(threads)?;
-    let plan = Plan::new(trace);
+    let plan = Plan::of(trace);
     let schedule = Schedule::new(&plan, threads);
     let maps: Vec<Isolated<M>> = (0..plan.files()).map(|_| Isolated::default()).collect();
     let total = u64::try_from(budget.as_millis()).unwrap_or(u64::MAX);

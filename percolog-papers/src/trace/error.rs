@@ -63,6 +63,12 @@ pub enum TraceError {
         /// What is wrong with it.
         problem: &'static str,
     },
+    /// The events amount to more mappings than a replay can hold.
+    #[error("the trace amounts to more than {most} mappings; record a shorter run")]
+    TooLarge {
+        /// How many there may be.
+        most: usize,
+    },
     /// The header counts other events than there are.
     #[error("the trace's header does not fit its events: {0}")]
     Inconsistent(&'static str),

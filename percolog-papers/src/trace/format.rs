@@ -25,12 +25,17 @@ use flate2::write::GzEncoder;
 use serde::{Deserialize, Serialize};
 use std::io::{Read, Write};
 
+/// What is wrong when the counts in the header do not fit the records.
+pub(super) const COUNTS: &str = "it counts other events than there are";
+
 const MAGIC: &[u8; 16] = b"percolog trace\r\n";
 const VERSION: u16 = 1;
 const PREFIX: usize = 16 + 2 + 4 + 8;
 const CHECKSUM: usize = 4;
 /// No record is longer: a kind and six numbers of ten bytes.
 const LONGEST_RECORD: u64 = 61;
+/// None is shorter: a kind, a time, a process.
+const SHORTEST_RECORD: u64 = 3;
 
 /// What a trace says of itself; the JSON at the front of its file.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -182,7 +187,7 @@ impl Memory {
                 "the page size is no power of two".to_owned(),
             ));
         }
-        // A process costs a record, so a header cannot make us reserve more than its file holds.
+        // A process costs a record, so a header cannot make us reserve more than its records take.
         let processes =
             u64::from(header.processes).min(header.counts.fork + header.counts.share + 1);
         Ok(Memory {
@@ -289,7 +294,7 @@ fn decode_events(header: &Header, records: &[u8]) -> Result<Vec<Event>, TraceErr
     .try_fold(0_u64, u64::checked_add)
     .and_then(|total| Some((total, total.checked_mul(LONGEST_RECORD)?)));
     let Some((total, longest)) = total else {
-        return Err(TraceError::Inconsistent("more events than a file can hold"));
+        return Err(TraceError::Inconsistent(COUNTS));
     };
     // The header bounds the records, so a small file cannot unfold into more memory than it announces.
     let mut plain = Vec::new();
@@ -301,6 +306,9 @@ fn decode_events(header: &Header, records: &[u8]) -> Result<Vec<Event>, TraceErr
         return Err(TraceError::Inconsistent(
             "there are more records than it counts",
         ));
+    }
+    if total > plain.len() as u64 / SHORTEST_RECORD {
+        return Err(TraceError::Inconsistent(COUNTS));
     }
     let mut memory = Memory::new(header)?;
     let mut input = plain.as_slice();
@@ -380,3 +388,6 @@ fn decode_event(memory: &mut Memory, input: &mut &[u8]) -> Result<Event, &'stati
         action,
     })
 }
+
+#[cfg(test)]
+mod tests;

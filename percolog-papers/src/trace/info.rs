@@ -47,7 +47,7 @@ const POPULAR: usize = 8;
 
 pub(super) fn summarize(trace: &Trace) -> Info {
     let header = trace.header();
-    let plan = Plan::new(trace);
+    let plan = Plan::of(trace);
     let mut files = BTreeMap::new();
     for file in trace.files() {
         *files.entry(file.kind).or_insert(0) += 1;

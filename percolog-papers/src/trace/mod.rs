@@ -19,7 +19,9 @@ mod error;
 mod event;
 mod format;
 mod info;
+#[cfg(unix)]
 mod record;
+#[cfg(unix)]
 mod strace;
 mod validate;
 mod varint;
@@ -28,10 +30,17 @@ pub use error::{RecordError, StraceError, TraceError};
 pub use event::{Action, Counts, Event, File, FileKind};
 pub use format::Header;
 pub use info::Info;
+#[cfg(unix)]
 pub use record::{Recorded, Request, record};
+#[cfg(unix)]
 pub use strace::{Program, parse as parse_strace};
 
+use crate::replay::plan::Plan;
 use std::path::Path;
+
+/// The most mappings that the events of a trace may amount to, each counted once: a replay holds them all
+/// in memory.
+pub const MAX_MAPPINGS: usize = 1 << 22;
 
 /// The trace that comes with this crate; `traces/README.md` says how it was recorded.
 const BUNDLED: &[u8] = include_bytes!("../../traces/xz-build.trace");
@@ -40,7 +49,8 @@ const BUNDLED: &[u8] = include_bytes!("../../traces/xz-build.trace");
 ///
 /// Every trace, however it was made, keeps these rules: process 0 is the first; every other process is
 /// brought forth by one [`Action::Fork`], acts only after that, and ends with one [`Action::Exit`];
-/// times never decrease; file numbers exist; no mapping is empty or passes the end of what 64 bits hold.
+/// times never decrease; file numbers exist; no mapping is empty or passes the end of what 64 bits hold;
+/// all events together amount to no more than [`MAX_MAPPINGS`].
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Trace {
     header: Header,
@@ -72,8 +82,7 @@ impl Trace {
     /// As [`Trace::open`].
     pub fn from_bytes(bytes: &[u8]) -> Result<Trace, TraceError> {
         let (header, events) = format::decode(bytes)?;
-        validate::validate(&header, &events)?;
-        Ok(Trace { header, events })
+        Trace::of(header, events)
     }
 
     /// The bytes of a file that [`Trace::open`] reads.
@@ -94,8 +103,17 @@ impl Trace {
         events: Vec<Event>,
     ) -> Result<Trace, TraceError> {
         let header = Header::new(description, files, &events);
+        Trace::of(header, events)
+    }
+
+    fn of(header: Header, events: Vec<Event>) -> Result<Trace, TraceError> {
         validate::validate(&header, &events)?;
-        Ok(Trace { header, events })
+        let trace = Trace { header, events };
+        // Forks copy mappings, so a short trace can amount to very many.
+        match Plan::new(&trace, MAX_MAPPINGS) {
+            Some(_) => Ok(trace),
+            None => Err(TraceError::TooLarge { most: MAX_MAPPINGS }),
+        }
     }
 
     /// What the file says of itself.

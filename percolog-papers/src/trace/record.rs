@@ -204,15 +204,9 @@ fn command_line(command: &[OsString]) -> String {
     let words: Vec<String> = command
         .iter()
         .map(|word| {
-            let word = word.to_string_lossy();
-            // Only words that are paths as a whole: `sh -c` scripts stay readable.
-            let plain = match word.rsplit_once('/') {
-                Some((_, last)) if word.starts_with('/') && !word.contains(' ') => last.to_owned(),
-                _ => word.into_owned(),
-            };
-            if plain.is_empty()
-                || plain.contains(|c: char| c.is_whitespace() || "'\"\\$&|;<>()".contains(c))
-            {
+            let plain = without_folders(&word.to_string_lossy());
+            let needs_quotes = |c: char| c.is_whitespace() || "'\"\\$&|;<>()".contains(c);
+            if plain.is_empty() || plain.contains(needs_quotes) {
                 format!("'{}'", plain.replace('\'', r"'\''"))
             } else {
                 plain
@@ -220,6 +214,20 @@ fn command_line(command: &[OsString]) -> String {
         })
         .collect();
     words.join(" ")
+}
+
+/// `text` with every absolute path in it cut down to its last name: also inside scripts (`sh -c`), behind
+/// `=` and behind an option's letter (`-I/usr/include`).
+fn without_folders(text: &str) -> String {
+    let ends_path = |c: char| c.is_whitespace() || "'\"=:;|&<>()`".contains(c);
+    text.split_inclusive(ends_path)
+        .map(|piece| match (piece.find('/'), piece.rfind('/')) {
+            (Some(first), Some(last)) if first == 0 || piece.starts_with('-') => {
+                format!("{}{}", &piece[..first], &piece[last + 1..])
+            }
+            _ => piece.to_owned(),
+        })
+        .collect()
 }
 
 /// The machine's page size, from what the kernel tells each process at its start.
@@ -311,6 +319,27 @@ mod tests {
         assert_eq!(
             command_line(&words(&["sh", "-c", "./configure && make -j8"])),
             "sh -c './configure && make -j8'"
+        );
+        assert_eq!(
+            command_line(&words(&[
+                "/opt/cc",
+                "-I/home/ann/h",
+                "./src/x.c",
+                "/home/ann/a, b"
+            ])),
+            "cc -Ih ./src/x.c 'a, b'"
+        );
+        assert_eq!(
+            command_line(&words(&[
+                "sh",
+                "-c",
+                "/opt/cc x.c >/home/ann/x && cat \"/etc/x\""
+            ])),
+            "sh -c 'cc x.c >x && cat \"x\"'"
+        );
+        assert_eq!(
+            command_line(&words(&["./configure", "--prefix=/home/ann", "CC=/opt/cc"])),
+            "./configure --prefix=ann CC=cc"
         );
         assert_eq!(
             command_line(&words(&["echo", "it's", ""])),

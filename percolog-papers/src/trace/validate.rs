@@ -2,7 +2,7 @@
 
 use super::error::TraceError;
 use super::event::{Action, Counts, Event};
-use super::format::Header;
+use super::format::{COUNTS, Header};
 
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Life {
@@ -14,9 +14,7 @@ enum Life {
 /// Checks what the replay relies on; see [`Trace`](super::Trace) for the rules.
 pub(super) fn validate(header: &Header, events: &[Event]) -> Result<(), TraceError> {
     if header.counts != Counts::of(events) {
-        return Err(TraceError::Inconsistent(
-            "it counts other events than there are",
-        ));
+        return Err(TraceError::Inconsistent(COUNTS));
     }
     // Each process but the first costs a fork, so this bounds the table below by the events.
     if u64::from(header.processes) != 1 + header.counts.fork + header.counts.share {

@@ -386,6 +386,7 @@ impl<'l, P: FnMut(&Path) -> Option<Program>> Tracker<'l, P> {
             .space(entry.process)
             .and_then(|space| space.region_at(from));
         if from == to && length < old_length {
+            self.check_range(entry, from, old_length)?;
             return self.unmap(entry, from + length, old_length - length);
         }
         if !keeps {

@@ -1,0 +1,137 @@
+//! Records real commands. Needs `strace` and leave to trace.
+
+#![cfg(unix)]
+
+use percolog_papers::replay::{self, Structure};
+use percolog_papers::trace::{Action, FileKind, RecordError, Request, Trace, record};
+use std::ffi::OsString;
+use std::fs;
+use std::io::Write;
+use std::path::Path;
+use std::process::{Command, Stdio};
+
+/// Whether the test can run; says loudly when it cannot.
+fn can_trace(test: &str) -> bool {
+    let traced = Command::new("strace")
+        .args(["-f", "-o", "/dev/null", "true"])
+        .stdout(Stdio::null())
+        .stderr(Stdio::null())
+        .status();
+    let why = match traced {
+        Ok(status) if status.success() => return true,
+        Ok(_) => "strace may not trace here",
+        Err(_) => "strace is missing: apt-get install strace",
+    };
+    // Past the harness, which keeps what a passing test prints to itself.
+    writeln!(std::io::stderr(), "SKIPPED: {test}: {why}").expect("standard error is open");
+    false
+}
+
+fn words(words: &[&str]) -> Vec<OsString> {
+    words.iter().map(OsString::from).collect()
+}
+
+fn request<'a>(command: &'a [OsString], output: &'a Path) -> Request<'a> {
+    Request {
+        command,
+        output,
+        force: false,
+        package: "a test",
+    }
+}
+
+#[test]
+fn a_shell_and_its_children() {
+    if !can_trace("a_shell_and_its_children") {
+        return;
+    }
+    let folder = tempfile::tempdir().expect("a folder");
+    let output = folder.path().join("my trace");
+    let scratch = folder.path().join("a, b (c)");
+    // A subshell is a copy; `true` is executed; the redirections truncate.
+    let script = r#"(echo one > "$0"; : > "$0") & /bin/true; wait; exit 3"#;
+    let command = words(&["/bin/sh", "-c", script, scratch.to_str().expect("UTF-8")]);
+
+    let recorded = record(&request(&command, &output)).expect("recorded");
+    assert_eq!(
+        recorded.status.code(),
+        Some(3),
+        "a command that fails is recorded all the same"
+    );
+    assert_eq!(
+        recorded.bytes,
+        fs::metadata(&output).expect("written").len()
+    );
+    let trace = Trace::open(&output).expect("read");
+    assert_eq!(trace, recorded.trace);
+
+    let counts = trace.header().counts;
+    assert!(counts.exec >= 2 && counts.exit >= 3, "{counts:?}");
+    assert_eq!(counts.exit, counts.fork + counts.share + 1);
+    let truncated: Vec<u32> = trace
+        .events()
+        .iter()
+        .filter_map(|event| match event.action {
+            Action::Truncate { file, length: 0 } => Some(file),
+            _ => None,
+        })
+        .collect();
+    assert!(
+        truncated.len() == 2 && truncated[0] == truncated[1],
+        "{truncated:?}"
+    );
+    assert!(
+        trace
+            .files()
+            .iter()
+            .any(|file| file.kind == FileKind::Library && file.name.starts_with("libc"))
+    );
+    let text = fs::read(&output).expect("read");
+    let text = String::from_utf8_lossy(&text);
+    let here = folder.path().to_str().expect("UTF-8");
+    assert!(
+        !text.contains(here),
+        "the trace names a folder of this machine"
+    );
+    assert!(!trace.info().to_string().contains(here));
+
+    for structure in Structure::ALL {
+        replay::check(&trace, structure, 3, &|_| ()).expect("agreement");
+    }
+}
+
+#[test]
+fn outputs_that_exist_are_replaced_only_on_request() {
+    if !can_trace("outputs_that_exist_are_replaced_only_on_request") {
+        return;
+    }
+    let folder = tempfile::tempdir().expect("a folder");
+    let output = folder.path().join("trace");
+    fs::write(&output, "precious").expect("written");
+    let command = words(&["true"]);
+    let polite = request(&command, &output);
+    assert!(matches!(record(&polite), Err(RecordError::OutputExists(path)) if path == output));
+    assert_eq!(fs::read(&output).expect("read"), b"precious");
+
+    let forced = Request {
+        force: true,
+        ..polite
+    };
+    record(&forced).expect("recorded");
+    Trace::open(&output).expect("a trace");
+
+    // The command takes the place while it is recorded.
+    let output = folder.path().join("taken");
+    let script = format!("echo mine > '{}'", output.display());
+    let command = words(&["sh", "-c", &script]);
+    assert!(matches!(
+        record(&request(&command, &output)),
+        Err(RecordError::OutputExists(_))
+    ));
+    assert_eq!(fs::read(&output).expect("read"), b"mine\n");
+    assert_eq!(
+        fs::read_dir(folder.path()).expect("listed").count(),
+        2,
+        "something was left behind"
+    );
+}
