@@ -1,0 +1,380 @@
+//! Promise 1, linearizable: real threads record what they did and saw, and a checker looks for an
+//! order of all operations that explains it.
+//!
+//! Histories are short, since checking is exponential, and many. Limits are so small that most updates
+//! merge, grow their queue or wait. On made-up machines threads are moved and held up at random
+//! wherever a structure looks at its slot or its clock, which is where it can go wrong.
+#![cfg(not(percolog_loom))]
+
+mod history;
+#[path = "../common/machine.rs"]
+mod machine;
+#[path = "../common/seed.rs"]
+mod seed;
+mod structures;
+
+use history::{Act, Done, Model, is_linearizable, record};
+use machine::{Machine, be_moved, stand_on};
+use percolog::cpu::{self, CoreId, Environment, Native};
+use percolog::oplog::{Logged, LoggedFn, Operation, Policy};
+use seed::seed;
+use std::collections::BTreeSet;
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::thread;
+use structures::{Book, BookModel, ClosureList, List, ListModel, Register, Set, Subject};
+
+/// Threads in a window, operations of each, and windows in a test.
+const THREADS: usize = 3;
+const OPERATIONS: usize = 3;
+const WINDOWS: usize = 200;
+
+/// Slots of the made-up machines. The last two share a dirty mark with the first two.
+const SLOTS: [u32; 5] = [0, 1, 2, 1024, 1025];
+
+/// How the threads of a window live.
+#[derive(Clone, Copy, PartialEq)]
+enum Life {
+    /// Until the window ends.
+    Steady,
+    /// For one operation.
+    Short,
+    /// Until the window ends, bound to another slot before each operation.
+    Hopping,
+}
+
+fn build<S, O: Operation<S>, E: Environment>(
+    chance: &mut fastrand::Rng,
+    environment: E,
+) -> Logged<S, O, E>
+where
+    S: Default,
+{
+    let limit = chance.usize(1..=4);
+    Logged::<S, O>::builder()
+        .limit(limit)
+        .hard_limit(limit + chance.usize(..3))
+        .policy([Policy::Merge, Policy::Merge, Policy::Grow][chance.usize(..3)])
+        .absorb_while_merging(chance.bool())
+        .build_in(S::default(), environment)
+}
+
+fn act<S: Subject>(
+    subject: &S,
+    process: usize,
+    history: &mut Vec<Done<S::Model>>,
+    chance: &mut fastrand::Rng,
+) {
+    match chance.u8(..8) {
+        0..5 => record(process, history, || subject.update(chance).map(Act::Update)),
+        5..7 => record(process, history, || subject.read(chance).map(Act::Read)),
+        _ => subject.pay(chance.usize(..3)),
+    }
+}
+
+/// One window: some threads that overlap, then a read of what they left. Returns the history, and what
+/// was read.
+fn window<S: Subject>(
+    subject: &S,
+    before: <S::Model as Model>::State,
+    life: Life,
+    chance: &mut fastrand::Rng,
+) -> (Vec<Done<S::Model>>, <S::Model as Model>::State) {
+    let mut history = Vec::new();
+    record(0, &mut history, || Some(Act::Start(before)));
+    let ready = AtomicUsize::new(0);
+    let parts: Vec<Vec<Done<S::Model>>> = thread::scope(|scope| {
+        let threads: Vec<_> = (0..THREADS)
+            .map(|process| {
+                let mut chance = chance.fork();
+                let ready = &ready;
+                scope.spawn(move || {
+                    be_moved(chance.u64(..));
+                    let mut mine = Vec::new();
+                    ready.fetch_add(1, Ordering::SeqCst);
+                    while ready.load(Ordering::SeqCst) < THREADS {
+                        thread::yield_now();
+                    }
+                    for _ in 0..OPERATIONS {
+                        if life == Life::Short {
+                            let (mine, chance) = (&mut mine, &mut chance);
+                            thread::scope(|scope| {
+                                scope.spawn(move || {
+                                    stand_on(SLOTS[chance.usize(..SLOTS.len())]);
+                                    be_moved(chance.u64(..));
+                                    act(subject, process, mine, chance);
+                                });
+                            });
+                            continue;
+                        }
+                        if life == Life::Hopping {
+                            let slot = SLOTS[chance.usize(..SLOTS.len())];
+                            stand_on(slot);
+                            cpu::bind(CoreId::new(slot));
+                        }
+                        act(subject, process, &mut mine, &mut chance);
+                    }
+                    mine
+                })
+            })
+            .collect();
+        threads
+            .into_iter()
+            .map(|thread| thread.join().expect("no operation panics"))
+            .collect()
+    });
+    history.extend(parts.into_iter().flatten());
+    let mut after = None;
+    // Nobody else is there, so no kind of read is refused.
+    record(0, &mut history, || {
+        after = subject.read(chance);
+        after.clone().map(Act::Read)
+    });
+    (history, after.expect("nobody else has the structure"))
+}
+
+/// Many windows on one structure; returns the first history that cannot be explained.
+fn first_unexplained<S: Subject>(
+    subject: &S,
+    life: Life,
+    chance: &mut fastrand::Rng,
+    windows: usize,
+) -> Option<Vec<Done<S::Model>>> {
+    let mut state = <S::Model as Model>::State::default();
+    for at in 0..windows {
+        let (history, after) = window(subject, state, life, chance);
+        if !is_linearizable(&history) {
+            return Some(history);
+        }
+        state = after;
+        // What is left of one window is there in the next, but not for ever.
+        if at % 4 == 3 {
+            subject.clear();
+            state = <S::Model as Model>::State::default();
+        }
+    }
+    None
+}
+
+/// The structures that `make` makes, one after the other, with new limits each time.
+fn stays_linearizable<S: Subject>(life: Life, make: impl Fn(&mut fastrand::Rng) -> S) {
+    let mut chance = fastrand::Rng::with_seed(seed());
+    for _ in 0..WINDOWS / 20 {
+        let subject = make(&mut chance);
+        if let Some(history) = first_unexplained(&subject, life, &mut chance, 20) {
+            panic!("no order of operations explains this:\n{history:#?}");
+        }
+        assert_eq!(subject.clock_violations(), 0);
+    }
+}
+
+/// Tests of all structures on one kind of machine.
+macro_rules! on {
+    ($machine:ident, $life:expr, $environment:expr) => {
+        mod $machine {
+            use super::*;
+
+            #[test]
+            fn register() {
+                stays_linearizable($life, |chance| {
+                    Register::<false, _>(build(chance, $environment))
+                });
+            }
+
+            #[test]
+            fn absorbing_register() {
+                stays_linearizable($life, |chance| {
+                    Register::<true, _>(build(chance, $environment))
+                });
+            }
+
+            #[test]
+            fn set() {
+                stays_linearizable($life, |chance| Set::<false, _>(build(chance, $environment)));
+            }
+
+            #[test]
+            fn absorbing_set() {
+                stays_linearizable($life, |chance| Set::<true, _>(build(chance, $environment)));
+            }
+
+            #[test]
+            fn list() {
+                stays_linearizable($life, |chance| List(build(chance, $environment)));
+            }
+
+            #[test]
+            fn book_of_entries() {
+                stays_linearizable($life, |chance| {
+                    Book(build(chance, $environment), Mutex::default())
+                });
+            }
+        }
+    };
+}
+
+on!(on_this_machine, Life::Steady, Native);
+on!(on_this_machine_hopping, Life::Hopping, Native);
+on!(
+    with_threads_that_come_and_go,
+    Life::Short,
+    Machine::exact(&SLOTS)
+);
+on!(with_forced_migration, Life::Steady, Machine::exact(&SLOTS));
+// Clocks differ by less than a hand-off between threads takes.
+on!(
+    with_skew_within_the_bound,
+    Life::Steady,
+    Machine::skewed(&[0, 1, 2], 100, vec![0, 99, 42])
+);
+
+#[test]
+fn closures() {
+    for life in [Life::Steady, Life::Hopping, Life::Short] {
+        stays_linearizable(life, |_| ClosureList(LoggedFn::default()));
+    }
+}
+
+/// Slots whose clocks differ by far more than a hand-off takes.
+const WRONG: [u64; 3] = [0, 5_000, 90_000];
+
+#[test]
+fn skew_beyond_the_bound_is_noticed_by_a_merge() {
+    // By whichever slot reads.
+    for reader in 0..3 {
+        let machine = Machine::skewed(&[0, 1, 2], 1, WRONG.to_vec());
+        let list = List(build(&mut fastrand::Rng::with_seed(1), machine));
+        for slot in [2, 0, 1] {
+            stand_on(slot);
+            list.0.queue(structures::Push(slot as u8));
+        }
+        stand_on(reader);
+        drop(list.0.synchronize());
+        // A slot that is ahead of all others takes their stamps for old ones. Those who come after it
+        // do not.
+        for slot in [1, 0] {
+            stand_on(slot);
+            list.0.queue(structures::Push(slot as u8));
+        }
+        drop(list.0.synchronize());
+        assert_ne!(list.clock_violations(), 0, "reader on {reader}");
+    }
+}
+
+#[test]
+fn whatever_skew_breaks_is_noticed_and_repaired() {
+    let mut chance = fastrand::Rng::with_seed(seed());
+    let mut broken = 0;
+    for _ in 0..20 {
+        let machine = Machine::skewed(&[0, 1, 2], 1, WRONG.to_vec());
+        let list = List(build::<_, _, _>(&mut chance, machine));
+        // Each slot is used between windows, so that a wrong clock shows.
+        while list.clock_violations() == 0 {
+            broken +=
+                usize::from(first_unexplained(&list, Life::Hopping, &mut chance, 1).is_some());
+            for slot in [2, 1, 0] {
+                stand_on(slot);
+                list.0.queue(structures::Push(0));
+            }
+            list.clear();
+        }
+        // The machine has given its clocks up for a right one: order is kept again.
+        if let Some(history) = first_unexplained(&list, Life::Hopping, &mut chance, 10) {
+            panic!("after the clock was found wrong, no order explains this:\n{history:#?}");
+        }
+    }
+    assert_ne!(
+        broken, 0,
+        "clocks as wrong as these break histories that are checked"
+    );
+}
+
+mod checker {
+    //! The checker itself, on histories known to be good and bad.
+
+    use super::history::{Act, Done, Model, is_linearizable};
+    use super::*;
+    use crate::structures::{Entry, Push};
+
+    fn done<M: Model>(process: usize, called: u64, returned: u64, act: Act<M>) -> Done<M> {
+        Done {
+            process,
+            called,
+            returned,
+            act,
+        }
+    }
+
+    fn push(value: u8) -> Act<ListModel> {
+        Act::Update(Push(value))
+    }
+
+    fn read(list: &[u8]) -> Act<ListModel> {
+        Act::Read(list.to_vec())
+    }
+
+    #[test]
+    fn accepts_updates_in_either_order_while_they_overlap() {
+        for list in [[1, 2], [2, 1]] {
+            assert!(is_linearizable(&[
+                done(0, 0, 3, push(1)),
+                done(1, 1, 2, push(2)),
+                done(2, 4, 5, read(&list)),
+            ]));
+        }
+    }
+
+    #[test]
+    fn refuses_the_other_order_when_one_returned_before_the_other_was_called() {
+        assert!(!is_linearizable(&[
+            done(0, 0, 1, push(1)),
+            done(1, 2, 3, push(2)),
+            done(2, 4, 5, read(&[2, 1])),
+        ]));
+    }
+
+    #[test]
+    fn refuses_a_lost_update_and_one_made_twice() {
+        for list in [&[][..], &[1, 1]] {
+            assert!(!is_linearizable(&[
+                done(0, 0, 1, push(1)),
+                done(1, 2, 3, read(list)),
+            ]));
+        }
+    }
+
+    #[test]
+    fn lets_a_read_see_an_overlapping_update_or_not() {
+        for list in [&[][..], &[1]] {
+            assert!(is_linearizable(&[
+                done(0, 0, 3, push(1)),
+                done(1, 1, 2, read(list)),
+            ]));
+        }
+    }
+
+    #[test]
+    fn refuses_reads_that_forget_what_was_seen() {
+        assert!(!is_linearizable(&[
+            done(0, 0, 9, push(1)),
+            done(1, 1, 2, read(&[1])),
+            done(2, 3, 4, read(&[])),
+        ]));
+    }
+
+    #[test]
+    fn starts_from_what_was_there() {
+        let start = || done(0, 0, 1, Act::Start(BTreeSet::from([7])));
+        let close = || done::<BookModel>(0, 2, 3, Act::Update(Entry::Closed(7)));
+        assert!(is_linearizable(&[
+            start(),
+            close(),
+            done(0, 4, 5, Act::Read(BTreeSet::new())),
+        ]));
+        assert!(!is_linearizable(&[
+            start(),
+            close(),
+            done(0, 4, 5, Act::Read(BTreeSet::from([7]))),
+        ]));
+    }
+}
