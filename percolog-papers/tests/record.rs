@@ -4,6 +4,7 @@
 
 use percolog_papers::replay::{self, Structure};
 use percolog_papers::trace::{Action, FileKind, RecordError, Request, Trace, record};
+use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::fs;
 use std::io::Write;
@@ -134,4 +135,82 @@ fn outputs_that_exist_are_replaced_only_on_request() {
         2,
         "something was left behind"
     );
+}
+
+/// What a process's address space holds at the end of its events, page by page: file and offset.
+fn pages(trace: &Trace, process: u32) -> BTreeMap<u64, (String, u64)> {
+    let page = trace.header().page_size;
+    let mut pages = BTreeMap::new();
+    for event in trace
+        .events()
+        .iter()
+        .filter(|event| event.process == process)
+    {
+        match event.action {
+            Action::Map {
+                address,
+                length,
+                file,
+                offset,
+            } => {
+                for at in (0..length).step_by(page as usize) {
+                    pages.insert(address + at, (trace.file_name(file), offset + at));
+                }
+            }
+            Action::Unmap { address, length } => {
+                for at in (0..length).step_by(page as usize) {
+                    pages.remove(&(address + at));
+                }
+            }
+            Action::Exec { .. } => pages.clear(),
+            // Its last event: what it left is what we want to see.
+            Action::Exit | Action::Fork { .. } | Action::Truncate { .. } => {}
+        }
+    }
+    pages
+}
+
+/// The kernel's own account of a process against what was recorded of it.
+#[test]
+fn the_kernel_agrees() {
+    if !can_trace("the_kernel_agrees") {
+        return;
+    }
+    let folder = tempfile::tempdir().expect("a folder");
+    let output = folder.path().join("trace");
+    let shown = folder.path().join("maps");
+    let command = words(&[
+        "/bin/sh",
+        "-c",
+        "exec cat /proc/self/maps > \"$0\"",
+        shown.to_str().expect("UTF-8"),
+    ]);
+    let trace = record(&request(&command, &output)).expect("recorded").trace;
+
+    let mut expected = BTreeMap::new();
+    for line in fs::read_to_string(&shown).expect("read").lines() {
+        // 7f12a000-7f12b000 r--p 00001000 fe:00 1234    /usr/lib/libc.so.6
+        let words: Vec<&str> = line.split_whitespace().collect();
+        let [range, _, offset, _, _, path] = words[..] else {
+            continue;
+        };
+        let name = path.rsplit('/').next().expect("a name");
+        // Mapped by the kernel itself, out of strace's sight: the program, the loader.
+        if !name.contains(".so") || name.starts_with("ld") {
+            continue;
+        }
+        let number = |text| u64::from_str_radix(text, 16).expect("a number");
+        let (start, end) = range.split_once('-').expect("a range");
+        let (start, end, offset) = (number(start), number(end), number(offset));
+        for address in (start..end).step_by(trace.header().page_size as usize) {
+            expected.insert(address, (name.to_owned(), offset + (address - start)));
+        }
+    }
+    assert!(
+        expected.len() > 50,
+        "the C library alone has more pages: {expected:?}"
+    );
+    let mut found = pages(&trace, 0);
+    found.retain(|_, (name, _)| name.contains(".so"));
+    assert_eq!(found, expected);
 }

@@ -64,6 +64,8 @@ pub(super) struct Stage<'s, M> {
     gates: Vec<Gate>,
     threads: Vec<OnceLock<Thread>>,
     pub(super) meeting: Meeting,
+    /// The first thread that panicked.
+    failed: OnceLock<usize>,
 }
 
 impl<'s, M: ReverseMap> Stage<'s, M> {
@@ -75,6 +77,7 @@ impl<'s, M: ReverseMap> Stage<'s, M> {
             gates: schedule.waiters.iter().map(|_| Gate::default()).collect(),
             threads: (0..threads).map(|_| OnceLock::new()).collect(),
             meeting: Meeting::new(threads),
+            failed: OnceLock::new(),
         }
     }
 
@@ -107,7 +110,10 @@ impl<'s, M: ReverseMap> Stage<'s, M> {
             for (number, calls) in calls.into_iter().enumerate() {
                 let body = &body;
                 let spawned = thread::Builder::new().spawn_scoped(scope, move || {
-                    let alarm = Alarm(self);
+                    let alarm = Alarm {
+                        stage: self,
+                        thread: number,
+                    };
                     let _ = self.threads[number].set(thread::current());
                     let turns = &self.schedule.turns[number];
                     body(
@@ -133,10 +139,12 @@ impl<'s, M: ReverseMap> Stage<'s, M> {
                     }
                 }
             }
-            for handle in handles {
-                if let Err(panic) = handle.join() {
-                    failure.get_or_insert(ReplayError::Panicked(message(panic.as_ref())));
-                }
+            // Joining all of them first: only then is it settled which was the first to panic.
+            let ends: Vec<_> = handles.into_iter().map(|handle| handle.join()).collect();
+            if let Some(&first) = self.failed.get()
+                && let Some(Err(panic)) = ends.get(first)
+            {
+                failure.get_or_insert(ReplayError::Panicked(message(panic.as_ref())));
             }
             failure.map_or(Ok(()), Err)
         })
@@ -144,11 +152,16 @@ impl<'s, M: ReverseMap> Stage<'s, M> {
 }
 
 /// Calls the pass off when its thread unwinds.
-struct Alarm<'a, 's, M: ReverseMap>(&'a Stage<'s, M>);
+struct Alarm<'a, 's, M: ReverseMap> {
+    stage: &'a Stage<'s, M>,
+    thread: usize,
+}
 
 impl<M: ReverseMap> Drop for Alarm<'_, '_, M> {
     fn drop(&mut self) {
-        self.0.call_off();
+        // Only the first is told of: what others meet after it may be its doing.
+        let _ = self.stage.failed.set(self.thread);
+        self.stage.call_off();
     }
 }
 
@@ -178,6 +191,10 @@ impl<M: ReverseMap> Script<'_, M> {
             self.next += 1;
             if let Some(gate) = turn.waits_for {
                 self.stage.gates[gate].pass();
+                if self.stage.failed.get().is_some() {
+                    // The gate may be open only because the pass is called off.
+                    return;
+                }
             }
             for call in self.calls.by_ref().take(turn.calls) {
                 match call {

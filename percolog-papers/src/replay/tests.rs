@@ -451,3 +451,44 @@ fn a_plan_holds_so_many_mappings_and_no_more() {
     assert!(plan::Plan::new(&trace, additions).is_some());
     assert!(plan::Plan::new(&trace, additions - 1).is_none());
 }
+
+/// Panics on its own account, then takes every other disorder for a panic, too.
+#[derive(Default)]
+struct PanicsFirst(Insists);
+
+/// Additions so far, of all maps.
+static ADDITIONS: AtomicU64 = AtomicU64::new(0);
+
+impl ReverseMap for PanicsFirst {
+    type Addition = Mapping;
+    type Removal = Key;
+    fn identity(mapping: Mapping) -> (Mapping, Key) {
+        (mapping, mapping.key())
+    }
+    fn add(&self, mapping: Mapping) {
+        // Relaxed: a count of its own.
+        assert!(
+            ADDITIONS.fetch_add(1, Ordering::Relaxed) != 500,
+            "the first"
+        );
+        self.0.add(mapping);
+    }
+    fn remove(&self, key: Key) {
+        self.0.remove(key);
+    }
+    fn truncate(&self, _: u64) -> Vec<Mapping> {
+        Vec::new()
+    }
+    fn mappings(&self) -> Vec<Mapping> {
+        Vec::new()
+    }
+}
+
+#[test]
+fn the_first_panic_is_told_of_and_not_what_follows_from_it() {
+    let trace = family(11, 2000);
+    assert_eq!(
+        time_map::<PanicsFirst>(&trace, 8, Duration::ZERO, &|_| ()),
+        Err(ReplayError::Panicked("the first".to_owned()))
+    );
+}
