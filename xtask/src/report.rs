@@ -153,15 +153,16 @@ impl Report {
             print_tail(&outcome.output);
             println!("   all of its output: {}", log.display());
         }
-        let tests = match (counting, &verdict) {
-            (Counting::Tests, _) => Counts::read(&outcome.output),
-            (Counting::One, Verdict::Passed) => Counts::ONE_PASSED,
-            (Counting::One | Counting::Nothing, _) => Counts::default(),
-        };
-        let skips = counts::skips(&outcome.output)
+        let skips: Vec<String> = counts::skips(&outcome.output)
             .into_iter()
             .map(str::to_owned)
             .collect();
+        let tests = match (counting, &verdict) {
+            (Counting::Tests, _) => Counts::read(&outcome.output),
+            (Counting::One, Verdict::Passed) if skips.is_empty() => Counts::ONE_PASSED,
+            (Counting::One, Verdict::Passed) => Counts::ONE_SKIPPED,
+            (Counting::One | Counting::Nothing, _) => Counts::default(),
+        };
         self.record(Row {
             name: name.to_owned(),
             verdict,
@@ -448,6 +449,20 @@ mod tests {
         for row in &report.rows[1..] {
             assert!(matches!(row.verdict, Verdict::Failed(_)), "{}", row.name);
         }
+    }
+
+    #[test]
+    fn a_step_that_skips_itself_has_not_passed() {
+        let folder = tempfile::tempdir().unwrap();
+        let mut report = report(&folder);
+        report.run(
+            "one",
+            Counting::One,
+            LIMIT,
+            &mut shell("echo 'SKIPPED: one: no valgrind'"),
+        );
+        assert_eq!(report.rows[0].counts, Counts::ONE_SKIPPED);
+        assert_eq!(report.rows[0].skips, ["one: no valgrind"]);
     }
 
     #[test]
