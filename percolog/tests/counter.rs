@@ -1,4 +1,5 @@
 //! `Counter` from outside: real threads, real exits, and what it allocates.
+#![cfg(not(percolog_loom))]
 
 use percolog::counter::Counter;
 use std::alloc::{GlobalAlloc, Layout, System};

@@ -164,7 +164,6 @@ impl Tally {
         central.wrapping_add(self.correction.load(Ordering::Relaxed))
     }
 
-    #[cfg_attr(percolog_loom, allow(dead_code))]
     pub(super) fn batch(&self) -> u64 {
         self.batch
     }
@@ -227,7 +226,6 @@ impl Bank {
     }
 
     /// Counts an amount from the start, also in the estimate.
-    #[cfg_attr(percolog_loom, allow(dead_code))]
     pub(super) fn begin_with(&self, tally: &Tally, amount: i64) {
         // A batch of zero: the amount goes straight to `central`.
         self.add_common_within(tally, 0, amount, 0);

@@ -28,6 +28,9 @@
 //! estimate is a relative of the sloppy counters in S. Boyd-Wickizer et al., *An Analysis of Linux
 //! Scalability to Many Cores*, §4.3: a central value, and a bound on what may be missing from it.
 
+// Under the model checker only the models use what is here.
+#![cfg_attr(percolog_loom, allow(dead_code))]
+
 mod bank;
 mod ids;
 mod memory;
