@@ -212,7 +212,7 @@ impl Stream for Connections {
         self.random ^= self.random >> 7;
         self.random ^= self.random << 17;
         let draw = self.random >> 16;
-        let slot = if draw % 64 == 0 {
+        let slot = if draw.is_multiple_of(64) {
             Self::SHORT + (draw >> 6) % (64 - Self::SHORT)
         } else {
             (draw >> 6) % Self::SHORT

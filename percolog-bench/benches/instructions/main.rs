@@ -71,9 +71,7 @@ fn main() -> ExitCode {
         return ExitCode::SUCCESS;
     }
     if !valgrind_is_there() {
-        println!(
-            "SKIPPED: instructions were not counted, valgrind is not installed (apt-get install valgrind)"
-        );
+        println!("SKIPPED: instructions: valgrind is not installed: apt-get install valgrind");
         return ExitCode::SUCCESS;
     }
     match compare() {

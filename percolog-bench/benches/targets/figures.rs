@@ -1,19 +1,16 @@
 //! What is measured, against what, and what is asked of it.
 
 use std::fmt;
-use std::num::NonZeroU64;
 use std::time::{Duration, Instant};
 
 use percolog::cpu;
 use percolog_bench::append::{self, BATCH, NoteLog};
 use percolog_bench::counters::CounterKind;
-use percolog_bench::crossing::{Crossing, Point, crossing};
 use percolog_bench::freeing::{PENDING, Payload};
 use percolog_bench::runner::{Cell, Figure, RunError, Settings};
-use percolog_bench::sets::{Load, Pattern, Question, SetKind};
+use percolog_bench::sets::{Load, Pattern, SetKind};
 
-use crate::latency;
-use crate::{Effort, Measured};
+use crate::{Effort, Measured, latency, sweeps};
 
 /// What a number counts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -144,7 +141,7 @@ pub(crate) fn measure(effort: Effort) -> Measured {
     let mut lines = single_operations(effort);
     lines.extend(counters(effort)?);
     lines.extend(sets(effort)?);
-    lines.extend(read_ratios(effort)?);
+    lines.extend(sweeps::read_ratios(effort)?);
     lines.extend(freeing(effort));
     lines.extend(latency::at_the_limit(effort));
     Ok(lines)
@@ -199,7 +196,7 @@ fn single_operations(effort: Effort) -> Vec<Line> {
 }
 
 /// The figures of several contestants, whose cells take turns.
-fn duel<const N: usize>(
+pub(crate) fn duel<const N: usize>(
     effort: Effort,
     threads: usize,
     contestants: [&dyn Fn(Settings) -> Result<Cell, RunError>; N],
@@ -328,96 +325,6 @@ fn sets(effort: Effort) -> Measured {
         }
     }
     Ok(lines)
-}
-
-/// Updates a read, from never to ten reads in a hundred updates.
-const CHANGES_PER_READ: [Option<u64>; 9] = [
-    None,
-    Some(1_000_000),
-    Some(100_000),
-    Some(10_000),
-    Some(1000),
-    Some(300),
-    Some(100),
-    Some(30),
-    Some(10),
-];
-
-fn read_ratios(effort: Effort) -> Measured {
-    // A sweep has many points: each is measured more briefly.
-    let effort = Effort {
-        cells: effort.cells.div_ceil(2),
-        ..effort
-    };
-    let mut points: [Vec<Point>; 4] = Default::default();
-    for changes in CHANGES_PER_READ {
-        let changes_per_read = changes.and_then(NonZeroU64::new);
-        let run = |kind: SetKind| {
-            move |settings| {
-                kind.run(
-                    settings,
-                    Load {
-                        pattern: Pattern::Connections,
-                        changes_per_read,
-                        question: Question::Contains,
-                    },
-                )
-            }
-        };
-        let (mutex, logged, absorbing, dash) = (
-            run(SetKind::Mutex),
-            run(SetKind::Logged),
-            run(SetKind::Absorbing),
-            run(SetKind::Dash),
-        );
-        let [mutex, logged, absorbing, dash] =
-            duel(effort, 2, [&mutex, &logged, &absorbing, &dash])?;
-        let reads = changes.map_or(0.0, |changes| 1.0 / changes as f64);
-        let mut add = |index: usize, ours: Figure, peer: Figure| {
-            points[index].push(Point {
-                reads,
-                ours: ours.median,
-                peer: peer.median,
-            });
-        };
-        add(0, logged, mutex);
-        add(1, absorbing, mutex);
-        add(2, logged, dash);
-        add(3, absorbing, dash);
-    }
-    let names = [
-        "Logged loses to Mutex",
-        "with absorption loses to Mutex",
-        "Logged loses to DashSet",
-        "with absorption loses to DashSet",
-    ];
-    Ok(names
-        .iter()
-        .zip(&points)
-        .map(|(name, points)| {
-            let (ratio, remark) = match crossing(points) {
-                Crossing::Never => (f64::INFINITY, "wins at every ratio measured, up to 0.1"),
-                Crossing::Always => (0.0, "loses at every ratio measured, also without reads"),
-                Crossing::From(ratio) => (ratio, ""),
-            };
-            let sweep: Vec<String> = points
-                .iter()
-                .map(|point| format!("{:.0e}: {:.2}", point.reads, point.ours / point.peer))
-                .collect();
-            let mut line = Line::published(
-                format!("{name} from, 2 threads"),
-                ratio,
-                Unit::ReadsAnUpdate,
-            );
-            let remark = if remark.is_empty() {
-                format!("ratio of rates at each: {}", sweep.join(", "))
-            } else {
-                format!("{remark}; ratio of rates at each: {}", sweep.join(", "))
-            };
-            line = line.remark(remark);
-            line
-        })
-        .collect())
 }
 
 fn freeing(effort: Effort) -> Vec<Line> {

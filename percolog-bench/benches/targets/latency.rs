@@ -66,16 +66,17 @@ fn percentiles(name: &str, times: &Histogram<u64>) -> Line {
     ))
 }
 
-/// Three significant digits, growing with what it meets.
+/// Three significant digits of nanoseconds, up to ten seconds.
 fn histogram() -> Histogram<u64> {
-    match Histogram::new(3) {
+    match Histogram::new_with_bounds(1, 10_000_000_000, 3) {
         Ok(histogram) => histogram,
-        Err(error) => unreachable!("three digits are always accepted: {error}"),
+        Err(error) => unreachable!("these bounds are in order: {error}"),
     }
 }
 
 fn record(times: &mut Histogram<u64>, started: Instant) {
     let elapsed = u64::try_from(started.elapsed().as_nanos()).unwrap_or(u64::MAX);
+    // A call of more than ten seconds would be shown as one of ten.
     times.saturating_record(elapsed);
 }
 

@@ -1,11 +1,12 @@
 //! Every published figure, measured in one run beside its limit or its peer, as a table or as `--json`.
 //!
-//! `cargo bench -p percolog-bench --bench targets` (about a minute and a half); `-- --quick` to try it; `-- --json` for
+//! `cargo bench -p percolog-bench --bench targets` (about two minutes); `-- --quick` to try it; `-- --json` for
 //! programs. It says which targets are met and does not fail when one is missed: a figure is the machine's as much as
 //! the library's, and a machine that is shared has bad moments.
 
 mod figures;
 mod latency;
+mod sweeps;
 
 use std::process::ExitCode;
 use std::time::Duration;

@@ -18,7 +18,8 @@ pub(crate) struct Plan {
     pub(crate) threads: Vec<usize>,
     /// How long one measurement lasts.
     pub(crate) cell: Duration,
-    /// Measurements behind each figure.
+    /// Measurements behind a figure of as many threads as there are CPUs, or fewer. With more threads there is one: how
+    /// they take turns is up to the system, and does not get more certain with time spent on it.
     pub(crate) cells: usize,
     /// CPUs this process may use.
     pub(crate) cpus: usize,
@@ -38,6 +39,17 @@ impl Plan {
             cell: arguments.cell_ms.map_or(usual, Duration::from_millis),
             cells: if arguments.quick { 1 } else { CELLS },
             cpus,
+        }
+    }
+
+    /// The numbers of threads that are no larger than that of the CPUs; the smallest of all, if none is.
+    fn threads_with_a_cpu_each(&self) -> Vec<usize> {
+        let fitting = |threads: &&usize| **threads <= self.cpus;
+        let some: Vec<usize> = self.threads.iter().filter(fitting).copied().collect();
+        if some.is_empty() {
+            self.threads.iter().take(1).copied().collect()
+        } else {
+            some
         }
     }
 
@@ -69,20 +81,36 @@ pub(crate) struct Contest {
     /// The first is what the user has today.
     pub(crate) contestants: Vec<Contestant>,
     pub(crate) explain: Explain,
+    /// Whether to leave out numbers of threads that have to take turns: for contests that make one point.
+    pub(crate) without_more_threads_than_cpus: bool,
 }
 
 impl Contest {
-    /// Measures every contestant on every number of threads, `plan.cells` times.
+    /// Measures every contestant on every number of threads.
     ///
     /// The measurements of one contestant are spread over the whole contest, so that a slow moment of the machine
     /// meets all of them alike.
     pub(crate) fn run(self, plan: &Plan) -> Result<Section, Failure> {
-        let columns = plan.threads.len();
+        let threads = if self.without_more_threads_than_cpus {
+            plan.threads_with_a_cpu_each()
+        } else {
+            plan.threads.clone()
+        };
+        let columns = threads.len();
         let mut rates = vec![vec![Vec::with_capacity(plan.cells); columns]; self.contestants.len()];
-        let progress = progress(plan.cells * columns * self.contestants.len());
+        let rounds: Vec<Vec<(usize, usize)>> = (0..plan.cells)
+            .map(|round| {
+                let columns = threads.iter().copied().enumerate();
+                columns
+                    .filter(|&(_, threads)| round == 0 || threads <= plan.cpus)
+                    .collect()
+            })
+            .collect();
+        let steps: usize = rounds.iter().map(Vec::len).sum();
+        let progress = progress(steps * self.contestants.len());
         progress.set_prefix(self.title);
-        for _ in 0..plan.cells {
-            for (column, &threads) in plan.threads.iter().enumerate() {
+        for round in rounds {
+            for (column, threads) in round {
                 for (row, contestant) in self.contestants.iter().enumerate() {
                     progress.set_message(format!(
                         "{}, {}",
@@ -126,13 +154,24 @@ impl Contest {
             title: self.title,
             workload: self.workload,
             unit: self.unit,
-            threads: plan.threads.clone(),
+            threads,
             series,
             headline: None,
             findings: Vec::new(),
         };
         let column = section.telling_column(plan.cpus);
         (section.headline, section.findings) = (self.explain)(&section, column);
+        if section
+            .series
+            .iter()
+            .any(|series| series.rates[column].is_restless())
+        {
+            section.findings.push(
+                "Some of these measurements were far apart: something else used this machine meanwhile. Judge by a run on \
+                 a quiet one."
+                    .to_owned(),
+            );
+        }
         Ok(section)
     }
 }
@@ -189,6 +228,43 @@ mod tests {
             [1, 2, 8]
         );
         assert_eq!(Plan::new(&arguments(&[1], true), 2).threads, [1]);
+    }
+
+    #[test]
+    fn every_number_of_threads_is_measured_in_turns() {
+        use std::cell::Cell;
+        use std::rc::Rc;
+
+        let calls = Rc::new(Cell::new(0_u32));
+        let contestant = |name, role| {
+            let calls = Rc::clone(&calls);
+            Contestant {
+                name,
+                role,
+                measure: Box::new(move |settings: Settings| {
+                    calls.set(calls.get() + 1);
+                    Ok(f64::from(calls.get()) * settings.threads as f64)
+                }),
+            }
+        };
+        let contest = |without_more_threads_than_cpus| Contest {
+            name: "contest",
+            title: "A contest",
+            workload: "Nothing.",
+            unit: Unit::millions("nothings a second"),
+            contestants: vec![contestant("a", Role::Today), contestant("b", Role::Best)],
+            explain: |_, _| (None, Vec::new()),
+            without_more_threads_than_cpus,
+        };
+        let plan = Plan::new(&arguments(&[1, 2, 8], false), 2);
+        let section = contest(false).run(&plan).expect("measured");
+        assert_eq!(section.threads, [1, 2, 8]);
+        // Twice three measurements on one and on two threads, twice one on eight.
+        assert_eq!(calls.get(), 2 * (3 + 3 + 1));
+        // The first contestant's measurements on one thread were the calls 1, 7 and 11.
+        let rate = section.series[0].rates[0];
+        assert_eq!((rate.slowest, rate.median, rate.fastest), (1.0, 7.0, 11.0));
+        assert_eq!(contest(true).run(&plan).expect("measured").threads, [1, 2]);
     }
 
     #[test]

@@ -27,6 +27,7 @@ pub(crate) fn contest() -> Contest {
         })
         .collect(),
         explain,
+        without_more_threads_than_cpus: false,
     }
 }
 
@@ -64,6 +65,7 @@ fn explain(section: &Section, column: usize) -> (Option<Headline>, Vec<String>) 
     let headline = Headline {
         ratio,
         caption: format!("adds a second on {threads}: Counter instead of AtomicU64"),
+        role: Role::Best,
     };
     (Some(headline), findings)
 }

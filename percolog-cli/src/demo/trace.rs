@@ -49,6 +49,7 @@ pub(crate) fn contest(trace: Arc<Trace>) -> Contest {
         })
         .collect(),
         explain,
+        without_more_threads_than_cpus: false,
     }
 }
 
@@ -83,6 +84,7 @@ fn explain(section: &Section, column: usize) -> (Option<Headline>, Vec<String>) 
         caption: format!(
             "recorded events a second on {threads}: Logged with absorption instead of a Mutex"
         ),
+        role: Role::Best,
     };
     (Some(headline), findings)
 }

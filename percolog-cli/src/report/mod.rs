@@ -113,6 +113,13 @@ pub(crate) struct Rate {
     pub(crate) fastest: f64,
 }
 
+impl Rate {
+    /// Whether the slowest measurement is so far from the median that something must have disturbed it.
+    pub(crate) fn is_restless(self) -> bool {
+        self.slowest < 0.67 * self.median
+    }
+}
+
 impl From<Figure> for Rate {
     fn from(figure: Figure) -> Self {
         Self {
@@ -130,6 +137,8 @@ pub(crate) struct Headline {
     pub(crate) ratio: f64,
     /// Of what to what.
     pub(crate) caption: String,
+    /// Whose the first of the two is.
+    pub(crate) role: Role,
 }
 
 impl Section {
@@ -185,6 +194,7 @@ pub(crate) mod examples {
             headline: Some(Headline {
                 ratio: 4.0,
                 caption: "as many adds on 2 threads".to_owned(),
+                role: Role::Best,
             }),
             findings: vec!["It is < faster > by far.".to_owned()],
         }
@@ -204,6 +214,17 @@ pub(crate) mod examples {
             cells: 3,
             sections: vec![section(), section()],
         }
+    }
+
+    #[test]
+    fn a_slow_measurement_makes_a_figure_restless() {
+        let rate = |slowest| Rate {
+            median: 100.0,
+            slowest,
+            fastest: 300.0,
+        };
+        assert!(rate(50.0).is_restless());
+        assert!(!rate(80.0).is_restless());
     }
 
     #[test]

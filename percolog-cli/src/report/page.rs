@@ -40,7 +40,8 @@ pub(crate) fn html(report: &Report) -> String {
         if let Some(headline) = &section.headline {
             let _ = writeln!(
                 page,
-                r##"<a class="card" href="#{}"><strong>{}</strong><span>{}</span></a>"##,
+                r##"<a class="card {}" href="#{}"><strong>{}</strong><span>{}</span></a>"##,
+                class(headline.role),
                 section.name,
                 format::ratio(headline.ratio),
                 escape(&headline.caption),
@@ -56,8 +57,8 @@ pub(crate) fn html(report: &Report) -> String {
         r#"<footer>
 <h2>How this was measured</h2>
 <p>Real threads on this machine; every structure got the same stream of operations in the same run. All threads start together, and
-the final read that brings the state together is part of the time. Each figure is the median of {} of {} ms; the thin
-line on a bar goes from the slowest to the fastest. Every final state was checked: a structure that lost an update would
+the final read that brings the state together is part of the time. Each figure is the median of {} of {} ms (one,
+where threads have to take turns on the CPUs); the thin line on a bar goes from the slowest to the fastest. Every final state was checked: a structure that lost an update would
 have no figure here. Figures from {} say nothing about machines with more of them.</p>
 <p>Slots: {}. Clock: {}. percolog {}.</p>
 </footer>
