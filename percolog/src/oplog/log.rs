@@ -242,8 +242,9 @@ impl<S, O: Operation<S>> Queue<S> for Log<O> {
 /// Most places that room is made for before they are needed.
 const ROOM: usize = 1024;
 
-/// Drops every pair of operations that adds and removes the same unique identity, whichever queues
-/// they are in (the thesis' "global" absorption, §6.2).
+/// Drops every pair of operations that adds and *then* removes the same unique identity, whichever
+/// queues they are in (the thesis' "global" absorption, §6.2). A removal that comes first removes
+/// nothing, and what is added behind it stays.
 fn cancel_across<S, O: Operation<S>>(queues: &mut [Log<O>], seen: &mut hashbrown::HashTable<Seen>) {
     seen.clear();
     for_each_place(queues, |queues, queue, place| {
@@ -259,7 +260,7 @@ fn cancel_across<S, O: Operation<S>>(queues: &mut [Log<O>], seen: &mut hashbrown
         return;
     }
     for_each_place(queues, |queues, queue, place| {
-        let Some((_, operation)) = queues[queue].entries.get(place) else {
+        let Some((stamp, operation)) = queues[queue].entries.get(place) else {
             return;
         };
         let Absorb::End(death) = operation.absorb() else {
@@ -270,7 +271,11 @@ fn cancel_across<S, O: Operation<S>>(queues: &mut [Log<O>], seen: &mut hashbrown
             queues[item.queue]
                 .entries
                 .get(item.place)
-                .is_some_and(|(_, earlier)| begins::<S, O>(earlier, id))
+                .is_some_and(|(begun, earlier)| {
+                    // The order in which `apply` would execute them.
+                    (begun, item.queue, item.place) < (stamp, queue, place)
+                        && begins::<S, O>(earlier, id)
+                })
         });
         if let Some(Seen {
             queue: from,
