@@ -64,8 +64,8 @@ impl<O> Entries<O> {
         let _ = origin;
         let place = self.row.len();
         self.row.push(Entry {
-            // Injected clocks may start at zero.
-            stamp: stamp.max(VACANT + 1),
+            // Injected clocks may start at zero, and their next stamp is then greater than that.
+            stamp: stamp.saturating_add(VACANT + 1),
             operation: MaybeUninit::new(operation),
             #[cfg(percolog_origin)]
             origin,
@@ -185,7 +185,7 @@ mod tests {
         entries.trim();
         assert_eq!(entries.places(), 9);
         drop(entries.pop_up_to(0));
-        assert_eq!(entries.len(), 9, "stamp 0 is kept as 1");
+        assert_eq!(entries.len(), 9, "stamps are kept one greater, so that none is 0");
         drop(entries.pop_up_to(1));
         drop(entries.take(4));
         assert_eq!(Arc::strong_count(&counted), 8);
