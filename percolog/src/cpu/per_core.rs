@@ -51,7 +51,6 @@ const TABLES: usize = 2;
 /// Slots with a place of their own.
 const PLACES: usize = FIRST << (TABLES - 1);
 
-#[cfg(not(percolog_loom))]
 const _: () = assert!(PLACES == CoreId::PLACES);
 
 // SAFETY: `&PerCore<T>` hands out `&T` to any thread (`T: Sync`), and makes a `T` on one thread that
@@ -313,16 +312,20 @@ mod tests {
 
     #[test]
     fn every_value_is_dropped_once_also_when_first_touches_race() {
-        struct Counted(Arc<AtomicU32>, Arc<AtomicU32>);
+        struct Counted {
+            dropped: Arc<AtomicU32>,
+        }
         impl Counted {
             fn new(made: &Arc<AtomicU32>, dropped: &Arc<AtomicU32>) -> Self {
                 made.fetch_add(1, Ordering::Relaxed);
-                Self(made.clone(), dropped.clone())
+                Self {
+                    dropped: dropped.clone(),
+                }
             }
         }
         impl Drop for Counted {
             fn drop(&mut self) {
-                self.1.fetch_add(1, Ordering::Relaxed);
+                self.dropped.fetch_add(1, Ordering::Relaxed);
             }
         }
         let (made, dropped) = (Arc::default(), Arc::default());

@@ -4,13 +4,14 @@ use crate::cpu::{CoreId, PerCore};
 use crate::sync::atomic::{AtomicU64, Ordering};
 use crate::sync::const_fn;
 
-#[cfg(not(percolog_loom))]
-const WORDS: usize = 16;
-#[cfg(percolog_loom)]
-const WORDS: usize = 1;
-
 /// Slots that have a bit of their own; slots that are equal modulo this share one.
-const BITS: usize = WORDS * 64;
+#[cfg(not(percolog_loom))]
+const BITS: usize = 1024;
+/// Half of the slots that there are, so that the models have slots that share a bit.
+#[cfg(percolog_loom)]
+const BITS: usize = 2;
+
+const WORDS: usize = BITS.div_ceil(64);
 
 /// One bit a slot, set by the slot's first update after a merge and cleared by the merge.
 ///

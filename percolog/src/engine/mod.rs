@@ -19,6 +19,8 @@ mod dirty;
 mod guard;
 mod limits;
 mod merge;
+#[cfg(all(test, percolog_loom))]
+mod models;
 mod object;
 mod queue;
 mod slots;

@@ -1,10 +1,8 @@
 //! The lock of an object's merged state: exclusive or shared, with deadline and downgrade.
 
-use super::atomic::{AtomicU32, Ordering};
+use super::atomic::Ordering;
 use super::const_fn;
-use super::wait::Backoff;
-#[cfg(all(feature = "std", not(percolog_loom)))]
-use super::wait::{park, unpark_all};
+use super::wait::{Backoff, ParkingWord};
 
 /// Readers-writer lock on one word.
 ///
@@ -19,7 +17,7 @@ use super::wait::{park, unpark_all};
 /// | 0–29 | number of shared holders |
 #[derive(Debug)]
 pub(crate) struct ObjectLock {
-    word: AtomicU32,
+    word: ParkingWord,
 }
 
 const EXCLUSIVE: u32 = 1 << 31;
@@ -39,7 +37,7 @@ pub(crate) enum Patience {
 impl ObjectLock {
     const_fn! {
         pub(crate) const fn new() -> Self {
-            Self { word: AtomicU32::new(0) }
+            Self { word: ParkingWord::new(0) }
         }
     }
 
@@ -132,8 +130,8 @@ impl ObjectLock {
     #[inline]
     fn wake_after(&self, before: u32) {
         if before & PARKED != 0 {
-            #[cfg(all(feature = "std", not(percolog_loom)))]
-            unpark_all(&self.word);
+            #[cfg(feature = "std")]
+            self.word.unpark_all();
         }
     }
 
@@ -143,12 +141,12 @@ impl ObjectLock {
             if take(self) {
                 return true;
             }
-            #[cfg(any(not(feature = "std"), percolog_loom))]
+            #[cfg(not(feature = "std"))]
             {
                 let _ = patience;
                 backoff.wait();
             }
-            #[cfg(all(feature = "std", not(percolog_loom)))]
+            #[cfg(feature = "std")]
             {
                 if !backoff.is_spent() {
                     backoff.wait();
@@ -171,7 +169,7 @@ impl ObjectLock {
                     Patience::Unlimited => None,
                     Patience::Until(deadline) => Some(deadline),
                 };
-                if !park(&self.word, word | PARKED, deadline, &mut backoff) {
+                if !self.word.park(word | PARKED, deadline, &mut backoff) {
                     // One last look: the lock may have been freed at the deadline.
                     return take(self);
                 }

@@ -1,5 +1,12 @@
 //! Giving the processor away: brief spinning, then parking.
 
+#[cfg(feature = "alloc")]
+use super::atomic::AtomicU32;
+#[cfg(percolog_loom)]
+use super::atomic::Ordering;
+#[cfg(feature = "alloc")]
+use super::const_fn;
+
 /// One waiter's patience: a few pauses, then yields, then sleeps that double up to a millisecond.
 ///
 /// Used where the owner is known to hold the lock for a handful of instructions. It needs no wake
@@ -57,9 +64,10 @@ impl Backoff {
     }
 
     /// Whether the brief spinning is over.
-    #[cfg(all(feature = "alloc", not(percolog_loom)))]
+    #[cfg(feature = "alloc")]
     pub(crate) fn is_spent(&self) -> bool {
-        self.step >= PAUSES
+        // A model that spins first has many more interleavings, and no new ones that matter.
+        cfg!(percolog_loom) || self.step >= PAUSES
     }
 }
 
@@ -79,70 +87,129 @@ unsafe extern "Rust" {
     safe fn _percolog_0_relax();
 }
 
-/// Sleeps until `word` no longer holds `expected`, a wake, or the deadline. May return early.
-///
-/// Returns `false` when the deadline has passed.
-#[cfg(all(feature = "std", not(percolog_loom)))]
-pub(crate) fn park(
-    word: &core::sync::atomic::AtomicU32,
-    expected: u32,
-    deadline: Option<std::time::Instant>,
-    backoff: &mut Backoff,
-) -> bool {
-    let left = match deadline {
-        None => None,
-        Some(deadline) => {
-            let now = std::time::Instant::now();
-            if now >= deadline {
-                return false;
+/// A word that threads can sleep on until it changes.
+#[cfg(feature = "alloc")]
+#[derive(Debug)]
+pub(crate) struct ParkingWord {
+    word: AtomicU32,
+    /// The model checker's kernel: who sleeps on this word.
+    #[cfg(percolog_loom)]
+    sleepers: std::sync::Mutex<std::vec::Vec<loom::thread::Thread>>,
+}
+
+#[cfg(feature = "alloc")]
+impl core::ops::Deref for ParkingWord {
+    type Target = AtomicU32;
+
+    #[inline(always)]
+    fn deref(&self) -> &AtomicU32 {
+        &self.word
+    }
+}
+
+#[cfg(feature = "alloc")]
+impl ParkingWord {
+    const_fn! {
+        pub(crate) const fn new(value: u32) -> Self {
+            Self {
+                word: AtomicU32::new(value),
+                #[cfg(percolog_loom)]
+                sleepers: std::sync::Mutex::default(),
             }
-            Some(deadline - now)
         }
-    };
-    #[cfg(any(target_os = "linux", target_os = "android"))]
-    {
-        let _ = backoff;
-        let timeout = left.map(|left| libc::timespec {
-            tv_sec: libc::time_t::try_from(left.as_secs()).unwrap_or(libc::time_t::MAX),
-            // Below 10^9, so it fits whatever the field's width.
-            tv_nsec: left.subsec_nanos() as _,
-        });
-        let timeout = timeout
-            .as_ref()
-            .map_or(core::ptr::null(), core::ptr::from_ref);
-        // SAFETY: `word` outlives the call, `timeout` is null or points to a live timespec. Every
-        // outcome (woken, value changed, interrupted, timed out) makes the caller look again.
+    }
+
+    /// Sleeps until the word no longer holds `expected`, a wake, or the deadline. May return early.
+    ///
+    /// Returns `false` when the deadline has passed.
+    #[cfg(all(feature = "std", not(percolog_loom)))]
+    pub(crate) fn park(
+        &self,
+        expected: u32,
+        deadline: Option<std::time::Instant>,
+        backoff: &mut Backoff,
+    ) -> bool {
+        let left = match deadline {
+            None => None,
+            Some(deadline) => {
+                let now = std::time::Instant::now();
+                if now >= deadline {
+                    return false;
+                }
+                Some(deadline - now)
+            }
+        };
+        #[cfg(any(target_os = "linux", target_os = "android"))]
+        {
+            let _ = backoff;
+            let timeout = left.map(|left| libc::timespec {
+                tv_sec: libc::time_t::try_from(left.as_secs()).unwrap_or(libc::time_t::MAX),
+                // Below 10^9, so it fits whatever the field's width.
+                tv_nsec: left.subsec_nanos() as _,
+            });
+            let timeout = timeout
+                .as_ref()
+                .map_or(core::ptr::null(), core::ptr::from_ref);
+            // SAFETY: the word outlives the call, `timeout` is null or points to a live timespec.
+            // Every outcome (woken, value changed, interrupted, timed out) makes the caller look again.
+            unsafe {
+                libc::syscall(
+                    libc::SYS_futex,
+                    self.word.as_ptr(),
+                    libc::FUTEX_WAIT | libc::FUTEX_PRIVATE_FLAG,
+                    expected,
+                    timeout,
+                );
+            }
+        }
+        #[cfg(not(any(target_os = "linux", target_os = "android")))]
+        {
+            let _ = (expected, left);
+            backoff.wait();
+        }
+        true
+    }
+
+    /// Wakes everyone parked on the word.
+    #[cfg(all(feature = "std", not(percolog_loom)))]
+    pub(crate) fn unpark_all(&self) {
+        #[cfg(any(target_os = "linux", target_os = "android"))]
+        // SAFETY: the kernel only uses the address as a key; waking nobody is no error.
         unsafe {
             libc::syscall(
                 libc::SYS_futex,
-                word.as_ptr(),
-                libc::FUTEX_WAIT | libc::FUTEX_PRIVATE_FLAG,
-                expected,
-                timeout,
+                self.word.as_ptr(),
+                libc::FUTEX_WAKE | libc::FUTEX_PRIVATE_FLAG,
+                i32::MAX,
             );
         }
     }
-    #[cfg(not(any(target_os = "linux", target_os = "android")))]
-    {
-        let _ = (word, expected, left);
-        backoff.wait();
-    }
-    true
-}
 
-/// Wakes everyone parked on `word`.
-#[cfg(all(feature = "std", not(percolog_loom)))]
-pub(crate) fn unpark_all(word: &core::sync::atomic::AtomicU32) {
-    #[cfg(any(target_os = "linux", target_os = "android"))]
-    // SAFETY: the kernel only uses the address as a key; waking nobody is no error.
-    unsafe {
-        libc::syscall(
-            libc::SYS_futex,
-            word.as_ptr(),
-            libc::FUTEX_WAKE | libc::FUTEX_PRIVATE_FLAG,
-            i32::MAX,
-        );
+    /// As the kernel does it: comparing and going to sleep are one step, since the model switches
+    /// threads at nothing between the exchange, which reads the newest value, and `park`.
+    #[cfg(percolog_loom)]
+    pub(crate) fn park(
+        &self,
+        expected: u32,
+        _deadline: Option<std::time::Instant>,
+        _backoff: &mut Backoff,
+    ) -> bool {
+        if self.word.fetch_or(0, Ordering::Relaxed) == expected {
+            self.sleepers().push(loom::thread::current());
+            loom::thread::park();
+        }
+        true
     }
-    #[cfg(not(any(target_os = "linux", target_os = "android")))]
-    let _ = word;
+
+    #[cfg(percolog_loom)]
+    pub(crate) fn unpark_all(&self) {
+        for sleeper in self.sleepers().drain(..) {
+            sleeper.unpark();
+        }
+    }
+
+    #[cfg(percolog_loom)]
+    fn sleepers(&self) -> std::sync::MutexGuard<'_, std::vec::Vec<loom::thread::Thread>> {
+        self.sleepers.lock().expect("nothing panics under it")
+    }
 }

@@ -1,0 +1,230 @@
+//! Shared guards, and the lock below all guards.
+
+use super::{PATIENT, Watched, explore, join, journal, spawn_on};
+use crate::engine::{Options, Synchronized};
+use crate::sync::atomic::{AtomicUsize, Ordering};
+use crate::sync::{ObjectLock, Patience, UnsafeCell};
+use alloc::vec::Vec;
+use loom::sync::Arc;
+use loom::thread;
+
+/// Readers of a clean object while another thread updates it: each is shown what finished before it
+/// began, whether it found the object clean or had to merge.
+///
+/// Loom cannot see: readers that queue up behind a sleeping writer.
+#[test]
+fn a_shared_reader_is_shown_what_finished_before() {
+    explore(|| {
+        let journal = journal(Options::DEFAULT);
+        journal.note(1);
+        assert_eq!(journal.shown(), [1]);
+        let finished = Arc::new(AtomicUsize::new(0));
+        let updater = spawn_on(0, 0, &journal, {
+            let finished = finished.clone();
+            move |journal| {
+                journal.note(2);
+                finished.store(1, Ordering::Release);
+            }
+        });
+        let read = |journal: &super::Journal, finished: &AtomicUsize| {
+            let before = finished.load(Ordering::Acquire);
+            let shown = journal
+                .read(PATIENT)
+                .expect("nothing panics")
+                .look(Vec::clone);
+            assert!(1 + before <= shown.len() && shown == [1, 2][..shown.len()]);
+            shown.len()
+        };
+        let reader = spawn_on(1, 0, &journal, {
+            let finished = finished.clone();
+            move |journal| read(journal, &finished)
+        });
+        let first = read(&journal, &finished);
+        assert!(first <= read(&journal, &finished), "no update goes away");
+        join(reader);
+        join(updater);
+        assert_eq!(read(&journal, &finished), 2);
+    });
+}
+
+/// A reader of a clean object gets in while another one is inside, without waiting for it.
+///
+/// Loom cannot see: that the two cost each other a cache line.
+#[test]
+fn readers_of_a_clean_object_are_inside_together() {
+    explore(|| {
+        let journal = journal(Options::DEFAULT);
+        journal.note(1);
+        drop(journal.synchronize(PATIENT));
+        let guard = journal.read(PATIENT).expect("nothing panics");
+        let other = spawn_on(1, 0, &journal, |journal| {
+            let guard = journal.read(super::Wait::No).expect("no writer about");
+            guard.look(Vec::len)
+        });
+        assert_eq!(guard.look(Vec::len), 1);
+        // Joined with the guard still held.
+        assert_eq!(join(other), 1);
+    });
+}
+
+/// A guard that is downgraded lets readers in and no writer: its holder sees the state as it was left,
+/// though an update has been queued and another thread waits to write. Readers see what was written
+/// under the exclusive guard.
+///
+/// Loom cannot see: the waking of those who slept.
+#[test]
+fn nobody_writes_between_an_exclusive_guard_and_its_downgrade() {
+    explore(|| {
+        let journal = journal(Options::DEFAULT);
+        let mut guard = journal.synchronize(PATIENT).expect("nothing panics");
+        let writer = spawn_on(0, 0, &journal, |journal| {
+            journal.note(2);
+            journal
+                .synchronize(PATIENT)
+                .expect("nothing panics")
+                .change(|notes| notes.push(3));
+        });
+        let reader = spawn_on(1, 0, &journal, |journal| {
+            journal
+                .read(PATIENT)
+                .expect("nothing panics")
+                .look(Vec::clone)
+        });
+        guard.change(|notes| notes.push(1));
+        let guard = Synchronized::downgrade(guard);
+        assert!(guard.look(|notes| *notes == [1]));
+        drop(guard);
+        let read = join(reader);
+        assert_eq!(read, [1, 2, 3][..read.len()]);
+        join(writer);
+        assert_eq!(journal.shown(), [1, 2, 3]);
+    });
+}
+
+/// A value behind an [`ObjectLock`].
+struct Locked {
+    lock: ObjectLock,
+    value: UnsafeCell<usize>,
+}
+
+// SAFETY: the value is used under the lock only, as loom checks.
+unsafe impl Sync for Locked {}
+
+impl Locked {
+    fn new() -> Arc<Self> {
+        Arc::new(Self {
+            lock: ObjectLock::new(),
+            value: UnsafeCell::new(0),
+        })
+    }
+
+    fn write(&self) {
+        assert!(self.lock.exclusive(Patience::Unlimited));
+        // SAFETY: the lock is held exclusively.
+        self.value.with_mut(|value| unsafe { *value += 1 });
+        self.lock.release_exclusive();
+    }
+
+    fn read(&self) -> usize {
+        assert!(self.lock.shared(Patience::Unlimited));
+        // SAFETY: the lock is held for sharing.
+        let value = self.value.with(|value| unsafe { *value });
+        self.lock.release_shared();
+        value
+    }
+}
+
+/// Writers exclude each other and readers, and each sees what those before it wrote. A thread that has
+/// looked at the lock a few times in vain leaves a mark in it and sleeps: it is woken.
+///
+/// Loom cannot see: the kernel's queue of sleepers. A sleeper of the model compares the word and goes
+/// to sleep in one step, as the kernel does, and is woken by nothing else; who is never woken is found
+/// as a deadlock.
+#[test]
+fn the_objects_lock_excludes_and_wakes() {
+    for readers in 0..=2 {
+        explore(move || {
+            let locked = Locked::new();
+            let threads: Vec<_> = (0..2)
+                .map(|number| {
+                    let locked = locked.clone();
+                    thread::spawn(move || {
+                        if number < readers {
+                            assert!(locked.read() <= 2);
+                        } else {
+                            locked.write();
+                        }
+                    })
+                })
+                .collect();
+            locked.write();
+            threads.into_iter().for_each(join);
+            assert_eq!(locked.read(), 3 - readers);
+        });
+    }
+}
+
+/// A writer that becomes a reader: whoever slept behind it is woken, and no other writer got in
+/// between.
+///
+/// Loom cannot see: as above.
+#[test]
+fn a_downgraded_lock_wakes_who_slept() {
+    explore(|| {
+        let locked = Locked::new();
+        let threads = [false, true].map(|writes| {
+            let locked = locked.clone();
+            thread::spawn(move || {
+                if writes {
+                    locked.write();
+                } else {
+                    locked.read();
+                }
+            })
+        });
+        assert!(locked.lock.exclusive(Patience::Unlimited));
+        // SAFETY: the lock is held exclusively.
+        let written = locked.value.with_mut(|value| unsafe {
+            *value += 1;
+            *value
+        });
+        locked.lock.downgrade();
+        // SAFETY: the lock is held for sharing.
+        assert_eq!(locked.value.with(|value| unsafe { *value }), written);
+        locked.lock.release_shared();
+        threads.into_iter().for_each(join);
+        assert_eq!(locked.read(), 2);
+    });
+}
+
+/// The lock's two ways of trying never wait, and never let two in who exclude each other.
+///
+/// Loom cannot see: exchanges that fail for no reason, as some processors' do.
+#[test]
+fn trying_excludes_as_well() {
+    explore(|| {
+        let watched = Locked::new();
+        let other = thread::spawn({
+            let watched = watched.clone();
+            move || {
+                let taken = watched.lock.try_shared();
+                if taken {
+                    // SAFETY: the lock is held for sharing.
+                    watched.value.with(|value| unsafe { *value });
+                    watched.lock.release_shared();
+                }
+                taken
+            }
+        });
+        let taken = watched.lock.try_exclusive();
+        if taken {
+            // SAFETY: the lock is held exclusively.
+            watched.value.with_mut(|value| unsafe { *value += 1 });
+            watched.lock.release_exclusive();
+        }
+        assert!(join(other) || taken, "somebody was first");
+        assert_eq!(watched.read(), usize::from(taken));
+        let state = Watched::new(taken);
+        assert_eq!(state.look(|state| *state), taken);
+    });
+}
