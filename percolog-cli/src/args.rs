@@ -51,7 +51,7 @@ pub(crate) struct Demo {
     #[arg(long, value_name = "N,…", value_delimiter = ',', value_parser = thread_count, default_value = "1,2,8")]
     pub(crate) threads: Vec<usize>,
 
-    /// How long one measurement lasts, in milliseconds (default: 250; with --quick: 20)
+    /// How long one measurement lasts, in milliseconds (default: 220; with --quick: 20)
     #[arg(long, value_name = "MS", value_parser = clap::value_parser!(u64).range(1..=10_000))]
     pub(crate) cell_ms: Option<u64>,
 

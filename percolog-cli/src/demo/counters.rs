@@ -59,7 +59,7 @@ fn explain(section: &Section, column: usize) -> (Option<Headline>, Vec<String>) 
     ));
     findings.push(
         "The price is the read: sum() visits every place that was written, where the atomic loads one word. Keep the \
-         atomic if you read about as often as you add, or need the new value of each add."
+         atomic if you read more often than once in some ten adds, or need the new value of each add."
             .to_owned(),
     );
     let headline = Headline {

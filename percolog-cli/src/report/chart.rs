@@ -73,12 +73,14 @@ pub(crate) fn bars(section: &Section) -> String {
                 escape(section.unit.label),
             );
             let (slowest, fastest) = (x(rate.slowest), x(rate.fastest));
-            let _ = write!(
-                svg,
-                r#"<path class="spread" d="M{slowest:.1} {middle:.1}H{fastest:.1}M{slowest:.1} {:.1}v6M{fastest:.1} {:.1}v6"/>"#,
-                middle - 3.0,
-                middle - 3.0,
-            );
+            if rate.has_spread() {
+                let _ = write!(
+                    svg,
+                    r#"<path class="spread" d="M{slowest:.1} {middle:.1}H{fastest:.1}M{slowest:.1} {:.1}v6M{fastest:.1} {:.1}v6"/>"#,
+                    middle - 3.0,
+                    middle - 3.0,
+                );
+            }
             let _ = write!(
                 svg,
                 r#"<text class="figure" x="{:.1}" y="{baseline:.1}">{}"#,
@@ -134,6 +136,7 @@ mod tests {
         let section = examples::section();
         let svg = bars(&section);
         assert_eq!(svg.matches("<rect").count(), 9);
+        assert_eq!(svg.matches("class=\"spread\"").count(), 9);
         assert_eq!(svg.matches("class=\"ratio\"").count(), 6);
         assert!(svg.contains("A &lt;counter&gt;") && !svg.contains("<counter>"));
         for part in svg.split(" x=\"").skip(1) {

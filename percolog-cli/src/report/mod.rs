@@ -114,6 +114,11 @@ pub(crate) struct Rate {
 }
 
 impl Rate {
+    /// Whether there is more than one measurement, as far as that can be seen.
+    pub(crate) fn has_spread(self) -> bool {
+        self.slowest < self.fastest
+    }
+
     /// Whether the slowest measurement is so far from the median that something must have disturbed it.
     pub(crate) fn is_restless(self) -> bool {
         self.slowest < 0.67 * self.median

@@ -103,7 +103,7 @@ fn part(section: &Section) -> String {
     }
     let _ = write!(
         part,
-        "</figcaption>\n{}\n</figure>\n<details><summary>The figures</summary>\n{}</details>\n</section>\n",
+        "</figcaption>\n<div class=\"chart\">{}</div>\n</figure>\n<details><summary>The figures</summary>\n{}</details>\n</section>\n",
         chart::bars(section),
         table(section)
     );
@@ -129,12 +129,19 @@ fn table(section: &Section) -> String {
             } else {
                 format::ratio(section.ratio(row, column))
             };
+            let spread = if rate.has_spread() {
+                format!(
+                    "<small>{} – {}</small>",
+                    format::number(section.unit.of(rate.slowest)),
+                    format::number(section.unit.of(rate.fastest))
+                )
+            } else {
+                String::new()
+            };
             let _ = write!(
                 table,
-                "<td>{}<small>{} – {}</small></td><td class=\"ratio\">{ratio}</td>",
+                "<td>{}{spread}</td><td class=\"ratio\">{ratio}</td>",
                 format::number(section.unit.of(rate.median)),
-                format::number(section.unit.of(rate.slowest)),
-                format::number(section.unit.of(rate.fastest)),
             );
         }
         table.push_str("</tr>\n");
