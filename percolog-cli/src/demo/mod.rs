@@ -15,6 +15,7 @@ use std::time::Duration;
 use percolog::cpu;
 use percolog_bench::host::Host;
 use percolog_papers::trace::Trace;
+use serde::Serialize;
 
 use crate::args::{self, Part};
 use crate::failure::Failure;
@@ -30,6 +31,15 @@ const CELL: Duration = Duration::from_millis(220);
 const CELLS: usize = 3;
 /// How long one lasts with `--quick`, which has one for each figure.
 const QUICK_CELL: Duration = Duration::from_millis(20);
+
+/// What `percolog demo --json` prints.
+#[derive(Serialize)]
+struct Written<'a> {
+    #[serde(flatten)]
+    report: &'a Report,
+    /// Where the page is.
+    file: String,
+}
 
 /// Measures, shows and writes what was asked for.
 pub(crate) fn run(arguments: &args::Demo, output: &mut Output) -> Result<(), Failure> {
@@ -71,7 +81,10 @@ pub(crate) fn run(arguments: &args::Demo, output: &mut Output) -> Result<(), Fai
 
     let path = destination.write(&page::html(&report))?;
     if output.is_json() {
-        output.data(&report)
+        output.data(&Written {
+            report: &report,
+            file: path.display().to_string(),
+        })
     } else {
         let path = output.strong(&path.display().to_string());
         output.line(&format!("The report with charts: {path}"))

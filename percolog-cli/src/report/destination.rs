@@ -32,13 +32,11 @@ impl Destination {
     /// An earlier report under the default name is replaced without `--force`; anything else is not.
     pub(crate) fn choose(chosen: Option<&Path>, force: bool) -> Result<Self, Failure> {
         let path = chosen.map_or_else(|| PathBuf::from(DEFAULT), Path::to_path_buf);
+        if path.as_os_str().as_encoded_bytes().ends_with(b"/") {
+            return Err(a_folder(&path));
+        }
         let replace = match fs::metadata(&path) {
-            Ok(found) if found.is_dir() => {
-                return Err(Failure::Input(format!(
-                    "{} is a folder; name a file with --output",
-                    path.display()
-                )));
-            }
+            Ok(found) if found.is_dir() => return Err(a_folder(&path)),
             Ok(found) if !found.is_file() => {
                 return Err(Failure::Input(format!(
                     "{} is no ordinary file; choose another with --output",
@@ -52,7 +50,15 @@ impl Destination {
                     path.display()
                 )));
             }
-            Err(error) if error.kind() == ErrorKind::NotFound => false,
+            Err(error) if error.kind() == ErrorKind::NotFound => {
+                if fs::symlink_metadata(&path).is_ok() {
+                    return Err(Failure::Input(format!(
+                        "{} is a link that leads nowhere; choose another file with --output",
+                        path.display()
+                    )));
+                }
+                false
+            }
             Err(error) => return Err(unwritable(&path, &error)),
         };
         // A link is followed: the file it leads to is replaced, not the link.
@@ -110,6 +116,13 @@ impl Destination {
             .tempfile_in(folder)
             .map_err(|error| unwritable(&self.path, &error))
     }
+}
+
+fn a_folder(path: &Path) -> Failure {
+    Failure::Input(format!(
+        "{} is a folder; name a file with --output",
+        path.display()
+    ))
 }
 
 fn unwritable(path: &Path, error: &std::io::Error) -> Failure {
@@ -176,6 +189,21 @@ mod tests {
     }
 
     #[test]
+    #[cfg(unix)]
+    fn a_link_is_followed_if_it_leads_somewhere() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let (file, link) = (folder.path().join("file"), folder.path().join("link"));
+        std::os::unix::fs::symlink(&file, &link).expect("linked");
+        let line = refusal(Destination::choose(Some(&link), true));
+        assert!(line.contains("leads nowhere"), "{line}");
+        fs::write(&file, "old").expect("written");
+        let destination = Destination::choose(Some(&link), true).expect("forced");
+        destination.write("new").expect("written");
+        assert_eq!(fs::read_to_string(&file).expect("there"), "new");
+        assert!(fs::symlink_metadata(&link).expect("there").is_symlink());
+    }
+
+    #[test]
     fn only_files_with_the_mark_are_earlier_reports() {
         let folder = tempfile::tempdir().expect("a folder");
         let path = folder.path().join("report.html");
@@ -190,6 +218,9 @@ mod tests {
     fn folders_and_places_that_do_not_exist_are_refused_at_once() {
         let folder = tempfile::tempdir().expect("a folder");
         let line = refusal(Destination::choose(Some(folder.path()), true));
+        assert!(line.contains("folder"), "{line}");
+        let slash = folder.path().join("new/");
+        let line = refusal(Destination::choose(Some(&slash), true));
         assert!(line.contains("folder"), "{line}");
         let nowhere = folder.path().join("no").join("out.html");
         let line = refusal(Destination::choose(Some(&nowhere), false));

@@ -65,6 +65,8 @@ fn the_data_has_a_figure_for_each_structure_and_number_of_threads() {
         &["--only", "sets", "--json", "--output", "sets.html"],
     ));
     let report: Value = serde_json::from_str(&text).expect("the output is JSON");
+    let file = report["file"].as_str().expect("a path");
+    assert!(Path::new(file).is_absolute() && file.ends_with("sets.html"));
     let sections = report["sections"].as_array().expect("sections");
     assert_eq!(sections.len(), 2);
     assert_eq!(sections[0]["threads"], serde_json::json!([1, 2]));
@@ -145,5 +147,31 @@ fn places_that_cannot_be_written_are_refused() {
         &run(folder.path(), &["demo", "-o", "/dev/null", "--force"]),
         "no ordinary file",
     );
+    assert_eq!(files(folder.path()), [""; 0]);
+}
+
+/// More threads than the system grants: the ones it did grant must not wait for the others forever.
+#[test]
+#[cfg(target_os = "linux")]
+fn threads_that_the_system_refuses_end_with_one_line() {
+    let folder = folder();
+    // Half a gigabyte of addresses is less than the stacks of 512 threads take.
+    let output = std::process::Command::new("sh")
+        .args(["-c", "ulimit -v 500000 && exec \"$0\" \"$@\""])
+        .arg(assert_cmd::cargo::cargo_bin!("percolog"))
+        .args([
+            "demo",
+            "--quick",
+            "--only",
+            "counters",
+            "--threads",
+            "512",
+            "--json",
+        ])
+        .current_dir(folder.path())
+        .output()
+        .expect("sh starts");
+    assert_refused(&output, "512 threads");
+    assert_refused(&output, "--threads");
     assert_eq!(files(folder.path()), [""; 0]);
 }
