@@ -4,8 +4,8 @@ use alloc::vec::Vec;
 use core::mem::MaybeUninit;
 use core::panic::Location;
 
-/// Marks a place whose operation has been taken out. No stamp is zero.
-const VACANT: u64 = 0;
+/// Marks a place whose operation has been taken out. No clock gets there.
+const VACANT: u64 = u64::MAX;
 
 /// One stamped operation, or the place where one was.
 struct Entry<O> {
@@ -16,7 +16,21 @@ struct Entry<O> {
     origin: Option<&'static Location<'static>>,
 }
 
-/// Stamped operations in the order of their stamps, with vacancies.
+impl<O> Entry<O> {
+    #[inline(always)]
+    fn new(stamp: u64, operation: O, origin: Option<&'static Location<'static>>) -> Self {
+        let _ = origin;
+        Self {
+            // Whatever an injected clock says.
+            stamp: stamp.min(VACANT - 1),
+            operation: MaybeUninit::new(operation),
+            #[cfg(percolog_origin)]
+            origin,
+        }
+    }
+}
+
+/// Stamped operations with vacancies.
 #[repr(C)]
 pub(super) struct Entries<O> {
     row: Vec<Entry<O>>,
@@ -61,15 +75,8 @@ impl<O> Entries<O> {
         operation: O,
         origin: Option<&'static Location<'static>>,
     ) -> usize {
-        let _ = origin;
         let place = self.row.len();
-        self.row.push(Entry {
-            // Injected clocks may start at zero, and their next stamp is then greater than that.
-            stamp: stamp.saturating_add(VACANT + 1),
-            operation: MaybeUninit::new(operation),
-            #[cfg(percolog_origin)]
-            origin,
-        });
+        self.row.push(Entry::new(stamp, operation, origin));
         self.live += 1;
         place
     }
@@ -84,6 +91,17 @@ impl<O> Entries<O> {
         Some((entry.stamp, unsafe { entry.operation.assume_init_ref() }))
     }
 
+    /// Where the operation at a place was queued, if that is recorded.
+    pub(super) fn origin(&self, place: usize) -> Option<&'static Location<'static>> {
+        #[cfg(percolog_origin)]
+        return self.row.get(place).and_then(|entry| entry.origin);
+        #[cfg(not(percolog_origin))]
+        {
+            let _ = place;
+            None
+        }
+    }
+
     /// Takes the operation out of a place.
     pub(super) fn take(&mut self, place: usize) -> Option<O> {
         let entry = self.row.get_mut(place)?;
@@ -96,12 +114,21 @@ impl<O> Entries<O> {
         Some(unsafe { entry.operation.assume_init_read() })
     }
 
-    /// Drops vacancies at the end.
-    pub(super) fn trim(&mut self) {
-        while self.row.last().is_some_and(|entry| entry.stamp == VACANT) {
-            self.row.pop();
+    /// Puts an operation in the place of another, which is handed back, or in a vacant one.
+    #[inline(always)]
+    pub(super) fn put(
+        &mut self,
+        place: usize,
+        stamp: u64,
+        operation: O,
+        origin: Option<&'static Location<'static>>,
+    ) -> Option<O> {
+        let before = self.take(place);
+        if let Some(entry) = self.row.get_mut(place) {
+            *entry = Entry::new(stamp, operation, origin);
+            self.live += 1;
         }
-        self.head = self.head.min(self.row.len());
+        before
     }
 
     /// The stamp of the first operation.
@@ -126,25 +153,10 @@ impl<O> Entries<O> {
             return None;
         }
         let place = self.head;
-        #[cfg(percolog_origin)]
-        let origin = self.row[place].origin;
-        #[cfg(not(percolog_origin))]
-        let origin = None;
+        let origin = self.origin(place);
         let operation = self.take(place)?;
         self.head += 1;
         Some((operation, origin))
-    }
-
-    /// Moves the operations together, in order, and calls `moved` with each new place.
-    pub(super) fn compact(&mut self, mut moved: impl FnMut(usize, &O)) {
-        // Entries are plain memory: dropping a vacant one drops nothing.
-        self.row.retain(|entry| entry.stamp != VACANT);
-        self.head = 0;
-        for place in 0..self.row.len() {
-            if let Some((_, operation)) = self.get(place) {
-                moved(place, operation);
-            }
-        }
     }
 
     /// Forgets the vacancies of a row in which nothing is left; keeps its memory unless it has grown
@@ -182,16 +194,12 @@ mod tests {
         assert_eq!(Arc::strong_count(&counted), 11);
         drop(entries.take(9));
         assert!(entries.take(9).is_none());
-        entries.trim();
-        assert_eq!(entries.places(), 9);
+        assert!(entries.put(9, 20, counted.clone(), None).is_none());
+        drop(entries.put(9, 21, counted.clone(), None));
+        assert_eq!((entries.places(), entries.len()), (10, 10));
         drop(entries.pop_up_to(0));
-        assert_eq!(entries.len(), 9, "stamps are kept one greater, so that none is 0");
-        drop(entries.pop_up_to(1));
         drop(entries.take(4));
-        assert_eq!(Arc::strong_count(&counted), 8);
-        let mut places = std::vec::Vec::new();
-        entries.compact(|place, _| places.push(place));
-        assert_eq!(places, (0..7).collect::<std::vec::Vec<_>>());
+        assert_eq!(Arc::strong_count(&counted), 9);
         drop(entries);
         assert_eq!(Arc::strong_count(&counted), 1);
     }

@@ -10,7 +10,8 @@ use core::cmp::Reverse;
 use core::fmt;
 use core::panic::Location;
 
-/// One slot's operations, ordered by stamp.
+/// One slot's operations: in the order of their stamps, or, if operations absorb each other, wherever
+/// there is room.
 #[repr(C)]
 pub struct Log<O> {
     entries: Entries<O>,
@@ -18,6 +19,10 @@ pub struct Log<O> {
     /// with its slot when a merge takes the operations, and is cleared when the slot finds that they
     /// are gone: a merge has nothing to look up, and would only pull its lines away.
     index: Index,
+    /// Places of `entries` that can be used again. Belongs to the slot, like the index.
+    vacant: Vec<usize>,
+    /// The stamp of the last append. Belongs to the slot, like the index.
+    newest: u64,
     /// Operations of this slot that have been executed and handed back.
     spent: Vec<O>,
     limits: Limits,
@@ -28,6 +33,8 @@ pub struct Log<O> {
 pub struct Scratch {
     /// The first stamp of each queue, smallest first.
     heads: BinaryHeap<Reverse<(u64, usize)>>,
+    /// Stamp, queue and place of every operation, for queues that are not in order.
+    order: Vec<(u64, usize, usize)>,
     /// Absorption across queues: a queue's number and the place in it, by hash.
     seen: hashbrown::HashTable<Seen>,
     origin: Option<&'static Location<'static>>,
@@ -46,6 +53,9 @@ impl<O> Log<O> {
     }
 
     /// Appends an operation and takes the earlier one out that it makes unnecessary, if there is one.
+    ///
+    /// An operation goes wherever there is room: merging sorts by stamp. Only one whose stamp equals
+    /// the last one's goes to the end, so that operations with equal stamps stay in order.
     #[inline]
     fn append_absorbing<S>(
         &mut self,
@@ -56,32 +66,42 @@ impl<O> Log<O> {
     where
         O: Operation<S>,
     {
-        let Self { entries, index, .. } = self;
+        let Self {
+            entries,
+            index,
+            vacant,
+            newest,
+            ..
+        } = self;
         if entries.places() == 0 {
             index.clear();
+            vacant.clear();
         }
-        let mut absorbed = Absorbed::Nothing;
-        match later.absorb() {
-            Absorb::Never => {}
-            Absorb::Begin(birth) => index.insert(spread(birth.id()), entries.places()),
+        // An empty row has no operation to be in order with, so a tie found by chance does no harm.
+        let tie = stamp == *newest;
+        *newest = stamp;
+        let key = match later.absorb() {
+            Absorb::Never => None,
+            Absorb::Begin(birth) => Some(spread(birth.id())),
             Absorb::Replace(hash) => {
                 let hash = spread(hash);
-                let earlier = index.find_mut(hash, |place| {
+                let place = index.find_mut(hash, |place| {
                     entries.get(place).is_some_and(|(_, earlier)| {
                         matches!(earlier.absorb(), Absorb::Replace(_)) && later.replaces(earlier)
                     })
                 });
-                match earlier {
-                    None => index.insert(hash, entries.places()),
-                    Some(place) => {
-                        if let Some(earlier) = entries.take(*place) {
-                            absorbed = Absorbed::Replaced(earlier);
-                        }
-                        // If the earlier operation was the last, its place is taken over.
-                        entries.trim();
-                        *place = entries.places();
-                    }
+                if let Some(place) = place {
+                    let earlier = if tie {
+                        let earlier = entries.take(*place);
+                        vacant.push(*place);
+                        *place = entries.push(stamp, later, origin);
+                        earlier
+                    } else {
+                        entries.put(*place, stamp, later, origin)
+                    };
+                    return earlier.map_or(Absorbed::Nothing, Absorbed::Replaced);
                 }
+                Some(hash)
             }
             Absorb::End(death) => {
                 let id = death.id();
@@ -90,41 +110,114 @@ impl<O> Log<O> {
                         .get(place)
                         .is_some_and(|(_, earlier)| begins::<S, O>(earlier, id))
                 });
-                if let Some(earlier) = begun.and_then(|place| entries.take(place)) {
-                    entries.trim();
+                if let Some(place) = begun
+                    && let Some(earlier) = entries.take(place)
+                {
+                    vacant.push(place);
                     return Absorbed::Cancelled(earlier, later);
                 }
+                None
             }
+        };
+        let place = match if tie { None } else { vacant.pop() } {
+            Some(place) => {
+                entries.put(place, stamp, later, origin);
+                place
+            }
+            None => entries.push(stamp, later, origin),
+        };
+        if let Some(hash) = key {
+            index.insert(hash, place);
         }
-        entries.push(stamp, later, origin);
-        self.tidy::<S>();
-        absorbed
+        Absorbed::Nothing
     }
 
-    /// Vacancies may not outnumber operations for long, or a queue that absorbs would grow for ever.
-    fn tidy<S>(&mut self)
+    /// Executes operations in the order in which they are in the queues, which is that of the stamps.
+    fn apply_in_order<S>(
+        queues: &mut [Self],
+        state: &mut S,
+        budget: usize,
+        scratch: &mut Scratch,
+    ) -> usize
     where
         O: Operation<S>,
     {
-        if self.entries.places() < 2 * self.entries.len() + self.limits.limit.min(64) {
-            return;
-        }
-        let index = &mut self.index;
-        index.clear();
-        self.entries.compact(|place, operation| {
-            if let Some(hash) = absorbable::<S, O>(operation) {
-                index.insert(hash, place);
+        let heads = &mut scratch.heads;
+        heads.clear();
+        for (at, queue) in queues.iter_mut().enumerate() {
+            if let Some(first) = queue.entries.first() {
+                heads.push(Reverse((first, at)));
             }
-        });
+        }
+        let mut executed = 0;
+        while executed < budget {
+            let Some(Reverse((_, at))) = heads.pop() else {
+                break;
+            };
+            // The queue that is ahead is emptied up to where the next one begins. Equal stamps on
+            // different queues belong to operations that overlapped; the smaller slot goes first.
+            let bound = heads.peek().map_or(
+                u64::MAX,
+                |Reverse((next, other))| {
+                    if at < *other { *next } else { *next - 1 }
+                },
+            );
+            let queue = &mut queues[at];
+            while executed < budget {
+                let Some((operation, origin)) = queue.entries.pop_up_to(bound) else {
+                    break;
+                };
+                executed += 1;
+                scratch.origin = origin;
+                queue.keep(operation.exec_keeping(state));
+            }
+            if let Some(first) = queue.entries.first() {
+                heads.push(Reverse((first, at)));
+            }
+        }
+        executed
     }
-}
 
-/// The hash under which an operation that can be absorbed by a later one is found.
-fn absorbable<S, O: Operation<S>>(operation: &O) -> Option<u64> {
-    match operation.absorb() {
-        Absorb::Replace(hash) => Some(spread(hash)),
-        Absorb::Begin(birth) => Some(spread(birth.id())),
-        Absorb::Never | Absorb::End(_) => None,
+    /// Executes operations in the order of their stamps, wherever in the queues they are.
+    fn apply_sorted<S>(
+        queues: &mut [Self],
+        state: &mut S,
+        budget: usize,
+        scratch: &mut Scratch,
+    ) -> usize
+    where
+        O: Operation<S>,
+    {
+        let order = &mut scratch.order;
+        order.clear();
+        for (at, queue) in queues.iter().enumerate() {
+            let places = 0..queue.entries.places();
+            order.extend(places.filter_map(|place| {
+                let (stamp, _) = queue.entries.get(place)?;
+                Some((stamp, at, place))
+            }));
+        }
+        order.sort_unstable();
+        let mut executed = 0;
+        for (_, at, place) in order.iter().take(budget) {
+            let queue = &mut queues[*at];
+            scratch.origin = queue.entries.origin(*place);
+            if let Some(operation) = queue.entries.take(*place) {
+                executed += 1;
+                queue.keep(operation.exec_keeping(state));
+            }
+        }
+        executed
+    }
+
+    /// Keeps a spent operation for its slot.
+    #[inline]
+    fn keep(&mut self, spent: Option<O>) {
+        if let Some(spent) = spent
+            && self.spent.len() < self.limits.limit
+        {
+            self.spent.push(spent);
+        }
     }
 }
 
@@ -141,6 +234,8 @@ impl<S, O: Operation<S>> Queue<S> for Log<O> {
         Self {
             entries: Entries::with_room(limits.limit.min(ROOM)),
             index: Index::default(),
+            vacant: Vec::new(),
+            newest: 0,
             spent: Vec::new(),
             limits,
         }
@@ -173,7 +268,10 @@ impl<S, O: Operation<S>> Queue<S> for Log<O> {
     }
 
     fn memory(&self) -> usize {
-        self.entries.memory() + self.index.memory() + self.spent.capacity() * size_of::<O>()
+        self.entries.memory()
+            + self.index.memory()
+            + self.vacant.capacity() * size_of::<usize>()
+            + self.spent.capacity() * size_of::<O>()
     }
 
     fn prepare(queues: &mut [Self], scratch: &mut Scratch) {
@@ -186,49 +284,14 @@ impl<S, O: Operation<S>> Queue<S> for Log<O> {
     }
 
     fn apply(queues: &mut [Self], state: &mut S, budget: usize, scratch: &mut Scratch) -> usize {
-        let heads = &mut scratch.heads;
-        heads.clear();
-        for (at, queue) in queues.iter_mut().enumerate() {
-            if let Some(first) = queue.entries.first() {
-                heads.push(Reverse((first, at)));
-            }
-        }
-        let mut executed = 0;
-        while executed < budget {
-            let Some(Reverse((_, at))) = heads.pop() else {
-                break;
-            };
-            // The queue that is ahead is emptied up to where the next one begins. Equal stamps on
-            // different queues belong to operations that overlapped; the smaller slot goes first.
-            let bound = heads.peek().map_or(
-                u64::MAX,
-                |Reverse((next, other))| {
-                    if at < *other { *next } else { *next - 1 }
-                },
-            );
-            let Log {
-                entries,
-                spent,
-                limits,
-                ..
-            } = &mut queues[at];
-            while executed < budget {
-                let Some((operation, origin)) = entries.pop_up_to(bound) else {
-                    break;
-                };
-                if cfg!(percolog_origin) {
-                    scratch.origin = origin;
-                }
-                executed += 1;
-                if let Some(kept) = operation.exec_keeping(state)
-                    && spent.len() < limits.limit
-                {
-                    spent.push(kept);
-                }
-            }
-            match entries.first() {
-                Some(first) => heads.push(Reverse((first, at))),
-                None => entries.reset(2 * limits.limit.max(ROOM)),
+        let executed = if O::ABSORBS {
+            Self::apply_sorted(queues, state, budget, scratch)
+        } else {
+            Self::apply_in_order(queues, state, budget, scratch)
+        };
+        for queue in queues {
+            if queue.entries.len() == 0 {
+                queue.entries.reset(2 * queue.limits.limit.max(ROOM));
             }
         }
         executed
