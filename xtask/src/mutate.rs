@@ -8,7 +8,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail};
 use serde::Deserialize;
@@ -233,6 +233,7 @@ impl Workshop {
         let mut sound: BTreeMap<(&str, &BTreeMap<String, String>), bool> = BTreeMap::new();
         let mut fates = Vec::new();
         for mutation in mutations {
+            let started = Instant::now();
             let key = (mutation.test.as_str(), &mutation.environment);
             let sound = match sound.get(&key) {
                 Some(&known) => known,
@@ -253,7 +254,11 @@ impl Workshop {
                 Fate::Survived => "SURVIVED".to_owned(),
                 Fate::Invalid(why) => format!("NOT TRIED: {why}"),
             };
-            println!("   {}: {text}", mutation.name);
+            println!(
+                "   {}: {text} ({:.1} s)",
+                mutation.name,
+                started.elapsed().as_secs_f64()
+            );
             fates.push(fate);
         }
         Ok(fates)
