@@ -144,15 +144,26 @@ pub fn run<W: Workload>(
     workload: &W,
     settings: Settings,
 ) -> Result<Cell, RunError> {
+    run_on(structure, workload, settings, |index| {
+        thread::Builder::new().name(format!("worker {index}"))
+    })
+}
+
+/// [`run`], on threads as `builder` makes them.
+fn run_on<W: Workload>(
+    structure: &'static str,
+    workload: &W,
+    settings: Settings,
+    builder: impl Fn(usize) -> thread::Builder,
+) -> Result<Cell, RunError> {
     let gate = Gate::default();
     let stop = AtomicBool::new(false);
     let finished = thread::scope(|scope| {
         let mut handles = Vec::with_capacity(settings.threads);
         for index in 0..settings.threads {
             let (gate, stop) = (&gate, &stop);
-            let spawned = thread::Builder::new()
-                .name(format!("worker {index}"))
-                .spawn_scoped(scope, move || work(workload, index, gate, stop));
+            let spawned =
+                builder(index).spawn_scoped(scope, move || work(workload, index, gate, stop));
             match spawned {
                 Ok(handle) => handles.push(handle),
                 Err(source) => {
@@ -227,7 +238,9 @@ fn work<W: Workload>(
         return None;
     }
     let started = Instant::now();
-    let mut operations = 0;
+    // One block at least, also when a busy machine let this thread start after the end: a rate of zero would be no
+    // statement about the structure.
+    let mut operations = workload.block(&mut worker);
     // Relaxed: see the store.
     while !stop.load(Ordering::Relaxed) {
         operations += workload.block(&mut worker);
@@ -410,6 +423,48 @@ mod tests {
                 .expect_err("a worker panicked");
             assert!(matches!(error, RunError::Panicked { .. }), "{error}");
         }
+    }
+
+    #[test]
+    fn a_thread_that_cannot_be_had_sends_the_others_home() {
+        let workload = Counting {
+            total: AtomicU64::new(0),
+            lose_one: false,
+        };
+        // No system has room for the last one's stack.
+        let error = run_on("counting", &workload, SHORT, |index| {
+            let builder = thread::Builder::new();
+            if index == 2 {
+                builder.stack_size(1 << 60)
+            } else {
+                builder
+            }
+        })
+        .expect_err("two threads are not three");
+        assert!(
+            matches!(error, RunError::Spawn { threads: 3, .. }),
+            "{error}"
+        );
+        assert_eq!(workload.total.load(Ordering::Relaxed), 0);
+    }
+
+    #[test]
+    fn a_cell_without_time_has_a_rate_all_the_same() {
+        let workload = Counting {
+            total: AtomicU64::new(0),
+            lose_one: false,
+        };
+        let cell = run(
+            "counting",
+            &workload,
+            Settings {
+                threads: 2,
+                duration: Duration::ZERO,
+            },
+        )
+        .expect("the counts agree");
+        assert!(cell.operations >= 20);
+        assert!(cell.rate().is_finite() && cell.rate() > 0.0);
     }
 
     #[test]

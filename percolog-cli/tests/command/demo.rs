@@ -149,29 +149,3 @@ fn places_that_cannot_be_written_are_refused() {
     );
     assert_eq!(files(folder.path()), [""; 0]);
 }
-
-/// More threads than the system grants: the ones it did grant must not wait for the others forever.
-#[test]
-#[cfg(target_os = "linux")]
-fn threads_that_the_system_refuses_end_with_one_line() {
-    let folder = folder();
-    // Half a gigabyte of addresses is less than the stacks of 512 threads take.
-    let output = std::process::Command::new("sh")
-        .args(["-c", "ulimit -v 500000 && exec \"$0\" \"$@\""])
-        .arg(assert_cmd::cargo::cargo_bin!("percolog"))
-        .args([
-            "demo",
-            "--quick",
-            "--only",
-            "counters",
-            "--threads",
-            "512",
-            "--json",
-        ])
-        .current_dir(folder.path())
-        .output()
-        .expect("sh starts");
-    assert_refused(&output, "512 threads");
-    assert_refused(&output, "--threads");
-    assert_eq!(files(folder.path()), [""; 0]);
-}
