@@ -83,10 +83,10 @@ impl Schedule {
     }
 }
 
-/// So many events and updates more than the least busy thread a parent's thread may have to do, and is
-/// still given the child. Without any slack nearly every child would wait for another thread, and the waits
-/// would outweigh the updates.
-const SLACK: usize = 500;
+/// A parent's thread is still given a child when it has more to do than the least busy thread by no more than
+/// this part of all work. Without any such slack nearly every child would wait for another thread, and the
+/// waits would outweigh the updates; with too much of it one thread would do everything.
+const SLACK: usize = 64;
 
 /// For each process, its thread: its parent's, unless another one has markedly less to do when the process
 /// begins. (A kernel, too, starts a child near its parent and moves it for balance.)
@@ -96,6 +96,7 @@ fn share_out(plan: &Plan, threads: usize) -> Vec<usize> {
         // An event without updates costs something, too.
         work[step.process as usize] += 1 + plan.updates_of(event).len();
     }
+    let slack = work.iter().sum::<usize>() / SLACK;
     let mut load = vec![0_usize; threads];
     let mut thread_of: Vec<usize> = Vec::with_capacity(work.len());
     for (process, &work) in work.iter().enumerate() {
@@ -104,7 +105,7 @@ fn share_out(plan: &Plan, threads: usize) -> Vec<usize> {
             .started_by(process as u32)
             .map(|event| thread_of[plan.steps()[event].process as usize]);
         let thread = match parents {
-            Some(thread) if load[thread] <= load[least] + SLACK => thread,
+            Some(thread) if load[thread] <= load[least] + slack => thread,
             _ => least,
         };
         load[thread] += work;

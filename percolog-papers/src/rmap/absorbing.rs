@@ -6,7 +6,7 @@
 //! together (Boyd-Wickizer, section 6.2).
 
 use super::{IntervalMap, Key, Mapping, ReverseMap};
-use percolog::oplog::{Absorb, Birth, Death, Logged, Operation, unique};
+use percolog::oplog::{Absorb, Birth, Death, Logged, Operation, Stats, unique};
 
 /// An [`IntervalMap`] behind [`Logged`], with absorption in each log and across logs.
 #[derive(Debug)]
@@ -43,6 +43,14 @@ impl Operation<IntervalMap> for Edit {
     }
 }
 
+impl AbsorbingMap {
+    /// What the log has done so far: how much was carried out, and how much cancelled.
+    #[must_use]
+    pub fn stats(&self) -> Stats {
+        self.map.stats()
+    }
+}
+
 impl Default for AbsorbingMap {
     fn default() -> AbsorbingMap {
         AbsorbingMap {
@@ -76,5 +84,84 @@ impl ReverseMap for AbsorbingMap {
 
     fn mappings(&self) -> Vec<Mapping> {
         self.map.synchronize().iter().collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::rmap::LoggedMap;
+    use std::thread;
+
+    fn mapping(identity: u32) -> Mapping {
+        Mapping {
+            offset: 0,
+            end: 4096,
+            process: 1,
+            identity,
+        }
+    }
+
+    #[test]
+    fn what_comes_and_goes_on_one_thread_is_never_carried_out() {
+        let map = AbsorbingMap::default();
+        for identity in 0..1000 {
+            let (addition, removal) = AbsorbingMap::identity(mapping(identity));
+            map.add(addition);
+            map.remove(removal);
+        }
+        assert_eq!(map.mappings(), []);
+        let stats = map.stats();
+        assert_eq!((stats.executed, stats.absorbed), (0, 2000));
+
+        let map = LoggedMap::default();
+        for identity in 0..1000 {
+            let (addition, removal) = LoggedMap::identity(mapping(identity));
+            map.add(addition);
+            map.remove(removal);
+        }
+        assert_eq!(map.mappings(), []);
+        let stats = map.stats();
+        assert_eq!((stats.executed, stats.absorbed), (2000, 0));
+    }
+
+    #[test]
+    fn what_a_parent_adds_and_its_child_removes_is_never_carried_out() {
+        let map = AbsorbingMap::default();
+        // Below the limit, so that nobody merges before the child is done.
+        let removals: Vec<_> = (0..100)
+            .map(|identity| {
+                let (addition, removal) = AbsorbingMap::identity(mapping(identity));
+                map.add(addition);
+                removal
+            })
+            .collect();
+        thread::scope(|scope| {
+            scope.spawn(|| removals.into_iter().for_each(|removal| map.remove(removal)));
+        });
+        assert_eq!(map.mappings(), []);
+        let stats = map.stats();
+        assert_eq!((stats.executed, stats.absorbed), (0, 200));
+    }
+
+    #[test]
+    fn a_removal_after_a_look_is_carried_out() {
+        let map = AbsorbingMap::default();
+        let (addition, removal) = AbsorbingMap::identity(mapping(7));
+        map.add(addition);
+        assert_eq!(map.mappings(), [mapping(7)]);
+        map.remove(removal);
+        assert_eq!(map.mappings(), []);
+        assert_eq!(map.stats().executed, 2);
+    }
+
+    #[test]
+    fn a_removal_after_a_truncate_finds_nothing_and_harms_nothing() {
+        let map = AbsorbingMap::default();
+        let (addition, removal) = AbsorbingMap::identity(mapping(7));
+        map.add(addition);
+        assert_eq!(map.truncate(0), [mapping(7)]);
+        map.remove(removal);
+        assert_eq!(map.mappings(), []);
     }
 }

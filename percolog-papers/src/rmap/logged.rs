@@ -1,7 +1,7 @@
 //! The map behind a log for each core; every update is carried out, in order, by who asks next.
 
 use super::{IntervalMap, Key, Mapping, ReverseMap};
-use percolog::oplog::{Logged, Operation};
+use percolog::oplog::{Logged, Operation, Stats};
 
 /// An [`IntervalMap`] behind [`Logged`], without absorption.
 #[derive(Debug)]
@@ -25,6 +25,14 @@ impl Operation<IntervalMap> for Edit {
                 map.remove(key);
             }
         }
+    }
+}
+
+impl LoggedMap {
+    /// What the log has done so far: how much was carried out, and how much cancelled.
+    #[must_use]
+    pub fn stats(&self) -> Stats {
+        self.map.stats()
     }
 }
 
