@@ -20,7 +20,7 @@ mod guard;
 mod limits;
 mod merge;
 #[cfg(all(test, percolog_loom))]
-mod models;
+pub(crate) mod models;
 mod object;
 mod queue;
 mod slots;

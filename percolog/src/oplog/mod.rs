@@ -43,6 +43,8 @@ mod identity;
 mod index;
 mod log;
 mod logged;
+#[cfg(all(test, percolog_loom))]
+mod models;
 mod operation;
 
 pub use closure::LoggedFn;
