@@ -31,6 +31,12 @@ pub trait SetPeer: Sync + Sized {
     /// Removes an id.
     fn close(&self, id: u64);
 
+    /// Adds an id, and says whether it was not there before.
+    fn open_and_tell(&self, id: u64) -> bool;
+
+    /// Removes an id, and says whether it was there before.
+    fn close_and_tell(&self, id: u64) -> bool;
+
     /// Says whether an id is in the set, all finished changes considered.
     fn contains(&self, id: u64) -> bool;
 
@@ -104,6 +110,15 @@ pub enum Question {
     Count,
 }
 
+/// Whether each change has to tell at once what it found.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Answers {
+    /// Nobody asks: a change may wait.
+    Ignored,
+    /// The thread needs the answer, and each is checked. A log has to merge for every one of them.
+    Used,
+}
+
 /// A stream of changes with reads in between.
 #[derive(Clone, Copy, Debug)]
 pub struct Load {
@@ -113,6 +128,8 @@ pub struct Load {
     pub changes_per_read: Option<NonZeroU64>,
     /// What a read asks.
     pub question: Question,
+    /// Whether changes themselves have to answer.
+    pub answers: Answers,
 }
 
 impl Load {
@@ -123,6 +140,7 @@ impl Load {
             pattern,
             changes_per_read: None,
             question: Question::Contains,
+            answers: Answers::Ignored,
         }
     }
 }
@@ -307,9 +325,16 @@ impl<P: SetPeer, S: Stream, F: Fn(u64) -> S + Sync> Workload for SetDuel<P, F> {
     fn block(&self, client: &mut Client<S>) -> u64 {
         for _ in 0..BLOCK {
             let change = client.stream.next();
-            match change {
-                Change::Open(id) => self.set.open(id),
-                Change::Close(id) => self.set.close(id),
+            match (self.load.answers, change) {
+                (Answers::Ignored, Change::Open(id)) => self.set.open(id),
+                (Answers::Ignored, Change::Close(id)) => self.set.close(id),
+                // Streams open what is closed and close what is open, so every answer is known to be yes.
+                (Answers::Used, Change::Open(id)) => {
+                    client.wrong_answers += u64::from(!self.set.open_and_tell(id));
+                }
+                (Answers::Used, Change::Close(id)) => {
+                    client.wrong_answers += u64::from(!self.set.close_and_tell(id));
+                }
             }
             client.until_read -= 1;
             if client.until_read == 0 {
@@ -329,7 +354,9 @@ impl<P: SetPeer, S: Stream, F: Fn(u64) -> S + Sync> Workload for SetDuel<P, F> {
     fn check(&self, clients: &[Client<S>]) -> Result<(), String> {
         let wrong: u64 = clients.iter().map(|client| client.wrong_answers).sum();
         if wrong > 0 {
-            return Err(format!("{wrong} reads missed the reader's own last change"));
+            return Err(format!(
+                "{wrong} answers missed the asker's own last change"
+            ));
         }
         let mut expected = idle();
         for client in clients {

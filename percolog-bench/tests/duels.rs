@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use percolog_bench::counters::CounterKind;
 use percolog_bench::runner::Settings;
-use percolog_bench::sets::{Load, Pattern, Question, SetKind};
+use percolog_bench::sets::{Answers, Load, Pattern, Question, SetKind};
 
 fn moment(threads: usize) -> Settings {
     Settings {
@@ -38,10 +38,16 @@ fn sets_end_with_the_right_contents() {
             for threads in [1, 2, 8] {
                 for changes_per_read in [None, NonZeroU64::new(1000), NonZeroU64::new(3)] {
                     for question in [Question::Contains, Question::Count] {
+                        // Half of the loads ask every change for its answer.
+                        let answers = match question {
+                            Question::Contains => Answers::Ignored,
+                            Question::Count => Answers::Used,
+                        };
                         let load = Load {
                             pattern,
                             changes_per_read,
                             question,
+                            answers,
                         };
                         let cell = kind.run(moment(threads), load).unwrap_or_else(|error| {
                             panic!("{} on {threads} threads, {load:?}: {error}", kind.name())

@@ -8,7 +8,7 @@ use percolog_bench::append::{self, BATCH, NoteLog};
 use percolog_bench::counters::CounterKind;
 use percolog_bench::freeing::{PENDING, Payload};
 use percolog_bench::runner::{Cell, Figure, RunError, Settings};
-use percolog_bench::sets::{Load, Pattern, SetKind};
+use percolog_bench::sets::{Answers, Load, Pattern, SetKind};
 
 use crate::{Effort, Measured, latency, sweeps};
 
@@ -18,6 +18,7 @@ pub(crate) enum Unit {
     Nanoseconds,
     MillionsASecond,
     ReadsAnUpdate,
+    Bytes,
 }
 
 impl Unit {
@@ -26,6 +27,7 @@ impl Unit {
             Self::Nanoseconds => "ns",
             Self::MillionsASecond => "million/s",
             Self::ReadsAnUpdate => "reads/update",
+            Self::Bytes => "bytes",
         }
     }
 
@@ -35,6 +37,7 @@ impl Unit {
             Self::MillionsASecond => format!("{value:.1} M/s"),
             Self::ReadsAnUpdate if value.is_infinite() => "never".to_owned(),
             Self::ReadsAnUpdate => format!("{value:.0e}"),
+            Self::Bytes => format!("{value} bytes"),
         }
     }
 }
@@ -140,7 +143,9 @@ impl Line {
 pub(crate) fn measure(effort: Effort) -> Measured {
     let mut lines = single_operations(effort);
     lines.extend(counters(effort)?);
+    lines.extend(memory());
     lines.extend(sets(effort)?);
+    lines.extend(answers(effort)?);
     lines.extend(sweeps::read_ratios(effort)?);
     lines.extend(freeing(effort));
     lines.extend(latency::at_the_limit(effort));
@@ -325,6 +330,58 @@ fn sets(effort: Effort) -> Measured {
         }
     }
     Ok(lines)
+}
+
+/// The workload that a log cannot win: every change has to tell what it found, and so has to merge.
+fn answers(effort: Effort) -> Measured {
+    let load = Load {
+        answers: Answers::Used,
+        ..Load::updates_only(Pattern::Connections)
+    };
+    let run = |kind: SetKind| move |settings| kind.run(settings, load);
+    let mut lines = Vec::new();
+    for threads in [1, 2] {
+        let [mutex, logged, dash] = duel(
+            effort,
+            threads,
+            [
+                &run(SetKind::Mutex),
+                &run(SetKind::Logged),
+                &run(SetKind::Dash),
+            ],
+        )?;
+        let plural = if threads == 1 { "" } else { "s" };
+        for (name, peer) in [("Mutex<BTreeSet>", mutex), ("DashSet", dash)] {
+            lines.push(
+                Line::published(
+                    format!("set, answers used: Logged, {threads} thread{plural}"),
+                    millions(logged),
+                    Unit::MillionsASecond,
+                )
+                .beside(name, millions(peer)),
+            );
+        }
+    }
+    Ok(lines)
+}
+
+/// What a counter takes of memory.
+fn memory() -> Vec<Line> {
+    let ours = size_of::<percolog::counter::Counter>() as f64;
+    [
+        ("AtomicU64", size_of::<std::sync::atomic::AtomicU64>()),
+        (
+            "contatori",
+            size_of::<contatori::counters::unsigned::Unsigned>(),
+        ),
+    ]
+    .into_iter()
+    .map(|(name, size)| {
+        Line::published("a Counter's size", ours, Unit::Bytes)
+            .beside(name, size as f64)
+            .remark("each thread that adds to a Counter keeps 16 bytes more for it")
+    })
+    .collect()
 }
 
 fn freeing(effort: Effort) -> Vec<Line> {

@@ -5,7 +5,7 @@ use std::num::NonZeroU64;
 use percolog_bench::counters::CounterKind;
 use percolog_bench::crossing::{Crossing, Point, crossing};
 use percolog_bench::runner::Figure;
-use percolog_bench::sets::{Load, Pattern, Question, SetKind};
+use percolog_bench::sets::{Answers, Load, Pattern, Question, SetKind};
 
 use crate::figures::{Line, Unit, duel};
 use crate::{Effort, Measured};
@@ -45,6 +45,7 @@ fn sets(effort: Effort) -> Measured {
             pattern: Pattern::Connections,
             changes_per_read: updates.and_then(NonZeroU64::new),
             question: Question::Contains,
+            answers: Answers::Ignored,
         };
         let run = |kind: SetKind| move |settings| kind.run(settings, load);
         let [mutex, logged, absorbing, dash] = duel(

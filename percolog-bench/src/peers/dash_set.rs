@@ -1,5 +1,5 @@
-//! `dashmap::DashSet`: a hash set in shards, each behind a lock of its own. It answers every insert and remove; the
-//! duel ignores the answers.
+//! `dashmap::DashSet`: a hash set in shards, each behind a lock of its own. It answers every insert and remove, at no
+//! extra cost.
 
 use std::collections::BTreeSet;
 
@@ -27,6 +27,16 @@ impl SetPeer for Dash {
     #[inline]
     fn close(&self, id: u64) {
         self.0.remove(&id);
+    }
+
+    #[inline]
+    fn open_and_tell(&self, id: u64) -> bool {
+        self.0.insert(id)
+    }
+
+    #[inline]
+    fn close_and_tell(&self, id: u64) -> bool {
+        self.0.remove(&id).is_some()
     }
 
     fn contains(&self, id: u64) -> bool {

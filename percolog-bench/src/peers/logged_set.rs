@@ -50,6 +50,16 @@ impl SetPeer for LoggedSet {
         self.0.queue(Edit::Close(id));
     }
 
+    #[inline]
+    fn open_and_tell(&self, id: u64) -> bool {
+        self.0.with(|open| open.insert(id))
+    }
+
+    #[inline]
+    fn close_and_tell(&self, id: u64) -> bool {
+        self.0.with(|open| open.remove(&id))
+    }
+
     fn contains(&self, id: u64) -> bool {
         self.0.synchronize().contains(&id)
     }

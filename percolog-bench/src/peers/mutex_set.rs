@@ -33,6 +33,16 @@ impl SetPeer for MutexSet {
         self.lock().remove(&id);
     }
 
+    #[inline]
+    fn open_and_tell(&self, id: u64) -> bool {
+        self.lock().insert(id)
+    }
+
+    #[inline]
+    fn close_and_tell(&self, id: u64) -> bool {
+        self.lock().remove(&id)
+    }
+
     fn contains(&self, id: u64) -> bool {
         self.lock().contains(&id)
     }
