@@ -91,6 +91,7 @@ impl ReverseMap for AbsorbingMap {
 mod tests {
     use super::*;
     use crate::rmap::LoggedMap;
+    use percolog::cpu::{self, CoreId};
     use std::thread;
 
     fn mapping(identity: u32) -> Mapping {
@@ -142,6 +143,49 @@ mod tests {
         assert_eq!(map.mappings(), []);
         let stats = map.stats();
         assert_eq!((stats.executed, stats.absorbed), (0, 200));
+    }
+
+    /// What one slot's log remembers of places in it must not outlive a merge in which everything cancels.
+    #[test]
+    fn what_is_added_after_everything_has_cancelled_stays() {
+        fn on_slot<R: Send>(slot: u32, work: impl FnOnce() -> R + Send) -> R {
+            thread::scope(|scope| {
+                let worker = scope.spawn(|| {
+                    cpu::bind(CoreId::new(slot));
+                    let result = work();
+                    cpu::unbind();
+                    result
+                });
+                worker.join().expect("nothing panics")
+            })
+        }
+        let map = AbsorbingMap::default();
+        let add = |identity| {
+            let (addition, removal) = AbsorbingMap::identity(mapping(identity));
+            map.add(addition);
+            removal
+        };
+        let mut kept = Vec::new();
+        for round in 0..10 {
+            let first = 1000 * round;
+            // Across logs: nothing is left to carry out.
+            let removals = on_slot(0, || (first..first + 5).map(add).collect::<Vec<_>>());
+            on_slot(1, || {
+                removals.into_iter().for_each(|removal| map.remove(removal))
+            });
+            assert_eq!(map.mappings(), kept);
+            // Within one log, more than before; and one that stays, before and after a look.
+            on_slot(0, || {
+                let removals: Vec<_> = (first + 100..first + 120).map(add).collect();
+                removals.into_iter().for_each(|removal| map.remove(removal));
+                let _stays = add(first + 200);
+            });
+            kept.push(mapping(first + 200));
+            assert_eq!(map.mappings(), kept);
+            let _stays = on_slot(0, || add(first + 300));
+            kept.push(mapping(first + 300));
+            assert_eq!(map.mappings(), kept);
+        }
     }
 
     #[test]
