@@ -278,7 +278,7 @@ mod isolated {
 #[cfg(all(test, feature = "std", not(percolog_loom)))]
 mod tests {
     use super::*;
-    use core::sync::atomic::AtomicU32;
+    use crate::sync::atomic::AtomicU32;
     use std::sync::Arc;
     use std::vec::Vec;
 

@@ -100,9 +100,6 @@ impl<S, Q: Queue<S>> Drop for Work<'_, S, Q> {
         let unfinished = self.merged.unfinished();
         self.tally.add((self.before - unfinished) as u64);
         self.center.account.unfinished.set(unfinished as u64);
-        if unfinished == 0 {
-            self.merged.recycle();
-        }
         if !self.completed {
             self.center.gate.poison();
         }
@@ -214,8 +211,14 @@ impl<S, Q: Queue<S>, E: Environment> Object<S, Q, E> {
 
     /// Applies up to `budget` operations of the batch.
     fn apply(&self, merged: &mut Merged<S, Q>, budget: usize) -> usize {
-        self.work(merged, &self.center.account.executed)
-            .do_it(|batch, state, scratch| Q::apply(batch, state, budget, scratch))
+        let executed = self
+            .work(merged, &self.center.account.executed)
+            .do_it(|batch, state, scratch| Q::apply(batch, state, budget, scratch));
+        // Only here: that `apply` has left it without operations is what makes a queue a spare.
+        if merged.unfinished() == 0 {
+            merged.recycle();
+        }
+        executed
     }
 
     /// Takes a new batch and looks for operations in it that need not be executed.

@@ -70,6 +70,9 @@ pub trait Queue<S>: Send + Sized {
     /// Executes up to `budget` pending operations of `queues` on `state`, in the order that this kind
     /// of queue promises, and returns how many.
     ///
+    /// Queues without operations are made ready for use as empty ones; this is called for every batch,
+    /// also for one in which [`prepare`](Self::prepare) has left nothing.
+    ///
     /// An operation is removed before it is executed, so that if it panics it is gone and all others
     /// stay, in order; the next call goes on behind it.
     fn apply(

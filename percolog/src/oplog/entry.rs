@@ -123,6 +123,7 @@ impl<O> Entries<O> {
         operation: O,
         origin: Option<&'static Location<'static>>,
     ) -> Option<O> {
+        debug_assert!(place < self.row.len());
         let before = self.take(place);
         if let Some(entry) = self.row.get_mut(place) {
             *entry = Entry::new(stamp, operation, origin);
