@@ -24,6 +24,18 @@ const EXCLUSIVE: u32 = 1 << 31;
 const PARKED: u32 = 1 << 30;
 const SHARED: u32 = PARKED - 1;
 
+/// Whether a lock in this state cannot be taken exclusively.
+const fn keeps_out_writers(word: u32) -> bool {
+    word & !PARKED != 0
+}
+
+/// Whether a lock in this state cannot be taken for sharing: a writer has it, or waits behind readers
+/// who have it (or there are as many of those as can be counted).
+const fn keeps_out_readers(word: u32) -> bool {
+    let behind_waiter = word & PARKED != 0 && word & SHARED != 0;
+    word & EXCLUSIVE != 0 || behind_waiter || word & SHARED == SHARED
+}
+
 /// How long a thread is willing to wait.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum Patience {
@@ -45,7 +57,7 @@ impl ObjectLock {
     #[inline]
     pub(crate) fn try_exclusive(&self) -> bool {
         let mut word = self.word.load(Ordering::Relaxed);
-        while word & !PARKED == 0 {
+        while !keeps_out_writers(word) {
             // Acquire pairs with the Release of whoever freed the lock; the loads are only hints.
             match self.word.compare_exchange_weak(
                 word,
@@ -64,11 +76,7 @@ impl ObjectLock {
     #[inline]
     pub(crate) fn try_shared(&self) -> bool {
         let mut word = self.word.load(Ordering::Relaxed);
-        loop {
-            let behind_waiter = word & PARKED != 0 && word & SHARED != 0;
-            if word & EXCLUSIVE != 0 || behind_waiter || word & SHARED == SHARED {
-                return false;
-            }
+        while !keeps_out_readers(word) {
             // Acquire pairs with the Release of the last exclusive holder.
             match self.word.compare_exchange_weak(
                 word,
@@ -80,16 +88,17 @@ impl ObjectLock {
                 Err(now) => word = now,
             }
         }
+        false
     }
 
     /// Takes the lock exclusively; `false` when patience ran out.
     pub(crate) fn exclusive(&self, patience: Patience) -> bool {
-        self.wait_for(patience, |lock| lock.try_exclusive())
+        self.wait_for(patience, keeps_out_writers, Self::try_exclusive)
     }
 
     /// Takes the lock for sharing; `false` when patience ran out.
     pub(crate) fn shared(&self, patience: Patience) -> bool {
-        self.wait_for(patience, |lock| lock.try_shared())
+        self.wait_for(patience, keeps_out_readers, Self::try_shared)
     }
 
     /// Gives up exclusive use.
@@ -135,7 +144,12 @@ impl ObjectLock {
         }
     }
 
-    fn wait_for(&self, patience: Patience, take: impl Fn(&Self) -> bool) -> bool {
+    fn wait_for(
+        &self,
+        patience: Patience,
+        keeps_out: impl Fn(u32) -> bool,
+        take: impl Fn(&Self) -> bool,
+    ) -> bool {
         let mut backoff = Backoff::new();
         loop {
             if take(self) {
@@ -143,7 +157,7 @@ impl ObjectLock {
             }
             #[cfg(not(feature = "std"))]
             {
-                let _ = patience;
+                let _ = (patience, &keeps_out);
                 backoff.wait();
             }
             #[cfg(feature = "std")]
@@ -153,7 +167,9 @@ impl ObjectLock {
                     continue;
                 }
                 let word = self.word.load(Ordering::Relaxed);
-                if word & !PARKED == 0 {
+                // The lock has changed since it was tried: nobody may sleep, or make others queue up
+                // behind a sleeper, who could go in.
+                if !keeps_out(word) {
                     continue;
                 }
                 // Relaxed: only the kernel's comparison of the word with `word | PARKED` matters.
