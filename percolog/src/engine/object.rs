@@ -279,7 +279,8 @@ impl<S, Q: Queue<S>, E: Environment> Object<S, Q, E> {
             });
             let complete = left[CHUNK - 1].is_some();
             for operation in left.into_iter().flatten().filter_map(Result::err) {
-                self.at_limit(operation, origin)?;
+                // The first of them may merge, and then there is room for the others.
+                self.queue(operation, origin)?;
             }
             if !complete {
                 return Ok(());
