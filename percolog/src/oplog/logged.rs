@@ -406,14 +406,11 @@ impl<S, O: Operation<S>> From<S> for Logged<S, O> {
 /// Shows the structure as merged so far; never merges and never waits.
 impl<S: fmt::Debug, O: Operation<S>, E: Environment> fmt::Debug for Logged<S, O, E> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let mut show = f.debug_struct("Logged");
-        if self
-            .object
-            .peek(|state| show.field("merged", state).finish_non_exhaustive())
-            .is_none()
-        {
-            return f.write_str("Logged { <in use>, .. }");
-        }
-        Ok(())
+        let shown = self.object.peek(|state| {
+            f.debug_struct("Logged")
+                .field("merged", state)
+                .finish_non_exhaustive()
+        });
+        shown.unwrap_or_else(|| f.write_str("Logged { <in use>, .. }"))
     }
 }
