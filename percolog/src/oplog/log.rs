@@ -144,7 +144,7 @@ impl<O> Log<O> {
     {
         let heads = &mut scratch.heads;
         heads.clear();
-        for (at, queue) in queues.iter_mut().enumerate() {
+        for (at, queue) in queues.iter().enumerate() {
             if let Some(first) = queue.entries.first() {
                 heads.push(Reverse((first, at)));
             }
