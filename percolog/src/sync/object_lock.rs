@@ -124,7 +124,8 @@ impl ObjectLock {
         let before = self.word.fetch_sub(1, Ordering::Release);
         if before == (PARKED | 1) {
             // The last reader out clears the mark. If this fails, somebody took the lock meanwhile
-            // and inherits the duty with the mark, which is still set.
+            // and inherits the duty with the mark, which is still set; or somebody gave up waiting,
+            // has cleared the mark and wakes everyone.
             // Relaxed: the exchange publishes nothing.
             if self
                 .word
@@ -142,6 +143,15 @@ impl ObjectLock {
             #[cfg(feature = "std")]
             self.word.unpark_all();
         }
+    }
+
+    /// Takes back the mark of a thread that gives up, or readers would queue up behind nobody. Others
+    /// may sleep behind the same mark: they are woken, look, and set it again.
+    #[cfg(feature = "std")]
+    fn stop_waiting(&self) {
+        // Relaxed: the mark publishes nothing.
+        let before = self.word.fetch_and(!PARKED, Ordering::Relaxed);
+        self.wake_after(before);
     }
 
     fn wait_for(
@@ -187,7 +197,11 @@ impl ObjectLock {
                 };
                 if !self.word.park(word | PARKED, deadline, &mut backoff) {
                     // One last look: the lock may have been freed at the deadline.
-                    return take(self);
+                    let taken = take(self);
+                    if !taken {
+                        self.stop_waiting();
+                    }
+                    return taken;
                 }
             }
         }

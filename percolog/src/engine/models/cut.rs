@@ -37,7 +37,7 @@ fn a_reader_is_shown_what_finished_before() {
 /// Two readers at once, while a third thread updates: each operation is executed once, and what one
 /// was shown stays.
 ///
-/// Loom cannot see: a reader that sleeps until the other one wakes it.
+/// Loom cannot see: more readers at once, or more updates.
 #[test]
 fn two_readers_execute_each_operation_once() {
     explore(|| {

@@ -7,7 +7,7 @@ use alloc::vec::Vec;
 /// While another thread has the object, an updater's queue grows to the hard limit; then the updater
 /// waits, and goes on when the object is free. Meanwhile nothing of it is in what the other thread has.
 ///
-/// Loom cannot see: the waiting itself, or a hard limit that is far away.
+/// Loom cannot see: how long the updater waits, or a hard limit that is far away.
 #[test]
 fn merge_grows_while_the_object_is_taken_and_waits_at_the_hard_limit() {
     explore(|| {

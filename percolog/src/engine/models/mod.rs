@@ -7,8 +7,10 @@
 //! * the processor's clock: stamps come from one counter that cannot be wrong;
 //! * a thread that is moved to another slot between asking for its slot and locking it — it uses the
 //!   slot it was told, under that slot's lock, like any other thread of that slot;
-//! * sleeping and waking in the kernel (a waiting thread yields to the model), deadlines, and what is
-//!   recorded of held guards;
+//! * the kernel in which waiting threads sleep: the model's own compares the word and goes to sleep in
+//!   one step, as a kernel does, and knows no deadline that comes meanwhile; whoever waits for a slot's
+//!   lock does not sleep at all, but yields;
+//! * what is recorded of held guards;
 //! * the allocator, panics, and the figures in `stats`, which publish nothing.
 //!
 //! Loom does not produce load buffering, and takes `SeqCst` accesses for `AcqRel`; no algorithm here

@@ -11,7 +11,7 @@ use loom::thread;
 /// Readers of a clean object while another thread updates it: each is shown what finished before it
 /// began, whether it found the object clean or had to merge.
 ///
-/// Loom cannot see: readers that queue up behind a sleeping writer.
+/// Loom cannot see: more than one update, or marks on several chips.
 #[test]
 fn a_shared_reader_is_shown_what_finished_before() {
     explore(|| {
@@ -206,6 +206,39 @@ fn a_downgraded_lock_wakes_who_slept() {
         threads.into_iter().for_each(join);
         assert_eq!(locked.read(), 2);
     });
+}
+
+/// A writer that gives up at its deadline leaves no mark behind that would keep readers out; and another
+/// one, that sleeps behind the same mark, is woken all the same.
+///
+/// Loom cannot see: a deadline that comes while the writer sleeps. Here it is over from the start.
+#[test]
+fn who_gives_up_waiting_keeps_nobody_out() {
+    for another in [false, true] {
+        explore(move || {
+            let locked = Locked::new();
+            assert!(locked.lock.shared(Patience::Unlimited));
+            let hasty = thread::spawn({
+                let locked = locked.clone();
+                move || {
+                    let over = Patience::Until(std::time::Instant::now());
+                    assert!(!locked.lock.exclusive(over), "a reader is inside");
+                }
+            });
+            let patient = another.then(|| {
+                let locked = locked.clone();
+                thread::spawn(move || locked.write())
+            });
+            join(hasty);
+            if !another {
+                assert!(locked.lock.try_shared(), "nobody waits any more");
+                locked.lock.release_shared();
+            }
+            locked.lock.release_shared();
+            patient.into_iter().for_each(join);
+            assert_eq!(locked.read(), usize::from(another));
+        });
+    }
 }
 
 /// The lock's two ways of trying never wait, and never let two in who exclude each other.
