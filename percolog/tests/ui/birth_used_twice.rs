@@ -1,0 +1,23 @@
+// error: E0382
+use percolog::oplog::{Absorb, Birth, Logged, Operation, unique};
+
+struct Open(Birth);
+
+impl Operation<u32> for Open {
+    const ABSORBS: bool = true;
+    fn exec(self, open: &mut u32) {
+        *open += 1;
+    }
+    fn absorb(&self) -> Absorb<'_> {
+        Absorb::Begin(&self.0)
+    }
+}
+
+fn main() {
+    let log = Logged::new(0);
+    let (birth, _death) = unique();
+    log.queue(Open(birth));
+    #[cfg(not(feature = "wrong"))]
+    let (birth, _death) = unique();
+    log.queue(Open(birth));
+}
