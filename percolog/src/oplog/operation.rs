@@ -85,7 +85,9 @@ pub enum Absorb<'a> {
     /// one does. For registers, maps and sets: what counts is the last word on each key. The number
     /// is a hash of the key; [`Operation::replaces`] decides.
     ///
-    /// Operations that only *together* make up the last word (add 1, add 2) must not say this.
+    /// Two kinds of operations must not be mixed with this: those that only *together* make up the
+    /// last word on a key (add 1, add 2), and those that *read* a key which another replaces (copy `x`
+    /// to `y`, between two that set `x`, would copy the second).
     Replace(u64),
     /// This operation adds what is added once.
     Begin(&'a Birth),
