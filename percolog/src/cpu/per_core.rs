@@ -174,13 +174,19 @@ impl<T> PerCore<T> {
         }
     }
 
+    /// One more than the highest place touched, as far as the caller can know.
+    #[inline]
+    pub(crate) fn end(&self) -> usize {
+        // Acquire: no place published before a value of `end` that we read can be missed, see `touch`.
+        self.end.load(Ordering::Acquire)
+    }
+
     /// Every touched place with its slot, in the order of the slots.
     ///
     /// Every place whose touching is known to the caller is there; places touched while the iteration
     /// runs may be missed.
     pub fn iter(&self) -> impl Iterator<Item = (CoreId, &T)> {
-        // Acquire: no place published before a value of `end` that we read can be missed, see `touch`.
-        (0..self.end.load(Ordering::Acquire)).filter_map(|place| {
+        (0..self.end()).filter_map(|place| {
             let slot = CoreId::new(place as u32);
             self.touched(slot).map(|value| (slot, value))
         })

@@ -5,7 +5,7 @@ use super::object::{Center, Door, Object, Refusal, Wait};
 use super::queue::{Limits, Queue};
 use super::slots::Slots;
 use super::stats::{Drained, Tally};
-use crate::cpu::{CoreId, Environment};
+use crate::cpu::Environment;
 use crate::sync::{Patience, const_fn};
 use alloc::vec::Vec;
 use core::fmt;
@@ -155,9 +155,11 @@ impl<S, Q: Queue<S>, E: Environment> Object<S, Q, E> {
         debug_assert!(merged.batch.is_empty());
         loop {
             let any = self.dirty.collect(|lowest, distance| {
-                for slot in (lowest..CoreId::PLACES).step_by(distance) {
+                // Whose mark we have seen has a queue, which `end` therefore covers.
+                let end = self.slots.end();
+                for slot in (lowest..end).step_by(distance) {
                     // Slots that share a mark: this one may have been taken for the other's sake.
-                    if distance < CoreId::PLACES && merged.batch_slots.contains(&slot) {
+                    if end > distance && merged.batch_slots.contains(&slot) {
                         continue;
                     }
                     let Some(place) = self.slots.touched(slot) else {

@@ -51,6 +51,11 @@ impl<S, Q: Queue<S>> Slots<S, Q> {
             .get_or_make(slot, || SlotLock::new(Slot::new(options)))
     }
 
+    /// No slot from this one on has a queue.
+    pub(crate) fn end(&self) -> usize {
+        self.places.end()
+    }
+
     /// The slot's queue, if it has one.
     pub(crate) fn touched(&self, slot: usize) -> Option<&SlotLock<Slot<Q>>> {
         self.places.touched(CoreId::new(slot as u32))
