@@ -15,12 +15,18 @@ use core::ptr::NonNull;
 /// What the holder of the object's lock works with.
 pub(super) struct Merged<S, Q: Queue<S>> {
     pub(super) state: S,
-    /// Queues taken in one cut and not yet applied in full. Applied before anything is taken anew.
-    batch: Vec<Q>,
-    /// The slot of each queue in `batch`.
-    batch_slots: Vec<usize>,
-    /// By slot: an empty queue with memory, to be swapped in, unless it is in the batch.
-    spares: Vec<Option<Q>>,
+    /// One queue for each slot that has ever been merged. Together they are the batch: what was taken
+    /// in one cut and has not been applied yet. Between batches they are empty, and keep their memory
+    /// to be exchanged for what their slots have queued.
+    queues: Vec<Q>,
+    /// By slot: one more than the place of its queue in `queues`, or 0.
+    places: Vec<usize>,
+    /// The slots that are locked while a batch is taken.
+    locked: Vec<usize>,
+    /// Whether a batch has been taken and not been applied in full.
+    unapplied: bool,
+    /// How many operations of the batch are left.
+    left: usize,
     scratch: Option<Q::Scratch>,
 }
 
@@ -29,31 +35,26 @@ impl<S, Q: Queue<S>> Merged<S, Q> {
         pub(super) const fn new(state: S) -> Self {
             Self {
                 state,
-                batch: Vec::new(),
-                batch_slots: Vec::new(),
-                spares: Vec::new(),
+                queues: Vec::new(),
+                places: Vec::new(),
+                locked: Vec::new(),
+                unapplied: false,
+                left: 0,
                 scratch: None,
             }
         }
     }
 
-    fn spare(&mut self, slot: usize, limits: Limits) -> Q {
-        if self.spares.len() <= slot {
-            self.spares.resize_with(slot + 1, || None);
+    /// The queue that is exchanged for the slot's.
+    fn queue_of(&mut self, slot: usize, limits: Limits) -> &mut Q {
+        if self.places.len() <= slot {
+            self.places.resize(slot + 1, 0);
         }
-        self.spares[slot].take().unwrap_or_else(|| Q::new(limits))
-    }
-
-    /// How many operations of the batch are left.
-    fn unfinished(&self) -> usize {
-        self.batch.iter().map(Q::len).sum()
-    }
-
-    /// Puts the queues of a batch that has been applied back where they serve as spares.
-    fn recycle(&mut self) {
-        for (queue, slot) in self.batch.drain(..).zip(self.batch_slots.drain(..)) {
-            self.spares[slot] = Some(queue);
+        if self.places[slot] == 0 {
+            self.queues.push(Q::new(limits));
+            self.places[slot] = self.queues.len();
         }
+        &mut self.queues[self.places[slot] - 1]
     }
 }
 
@@ -71,22 +72,21 @@ impl Drop for Inside<'_> {
 struct Work<'a, S, Q: Queue<S>> {
     merged: &'a mut Merged<S, Q>,
     center: &'a Center<S, Q>,
-    /// What operations that disappear from the batch are counted as, and how many it had.
+    /// What operations that disappear from the batch are counted as.
     tally: &'a Tally,
-    before: usize,
     completed: bool,
 }
 
 impl<S, Q: Queue<S>> Work<'_, S, Q> {
     fn do_it<R>(mut self, f: impl FnOnce(&mut [Q], &mut S, &mut Q::Scratch) -> R) -> R {
         let Merged {
-            batch,
+            queues,
             state,
             scratch,
             ..
         } = &mut *self.merged;
         let result = f(
-            batch,
+            queues,
             state,
             scratch.get_or_insert_with(Q::Scratch::default),
         );
@@ -97,9 +97,10 @@ impl<S, Q: Queue<S>> Work<'_, S, Q> {
 
 impl<S, Q: Queue<S>> Drop for Work<'_, S, Q> {
     fn drop(&mut self) {
-        let unfinished = self.merged.unfinished();
-        self.tally.add((self.before - unfinished) as u64);
-        self.center.account.unfinished.set(unfinished as u64);
+        let left = self.merged.queues.iter().map(Q::len).sum::<usize>();
+        self.tally.add((self.merged.left - left) as u64);
+        self.merged.left = left;
+        self.center.account.unfinished.set(left as u64);
         if !self.completed {
             self.center.gate.poison();
         }
@@ -152,29 +153,28 @@ impl<S, Q: Queue<S>, E: Environment> Object<S, Q, E> {
     /// reader here. No deadlock: only the holder of the object's lock holds more than one slot's
     /// lock, and whoever holds a slot's lock waits for nothing.
     fn take(&self, merged: &mut Merged<S, Q>) -> bool {
-        debug_assert!(merged.batch.is_empty());
+        debug_assert!(!merged.unapplied);
+        merged.locked.clear();
         loop {
             let any = self.dirty.collect(|lowest, distance| {
                 // Whose mark we have seen has a queue, which `end` therefore covers.
                 let end = self.slots.end();
                 for slot in (lowest..end).step_by(distance) {
                     // Slots that share a mark: this one may have been taken for the other's sake.
-                    if end > distance && merged.batch_slots.contains(&slot) {
+                    if end > distance && merged.locked.contains(&slot) {
                         continue;
                     }
                     let Some(place) = self.slots.touched(slot) else {
                         continue;
                     };
                     // Made before the slot is stopped: it may allocate.
-                    let mut queue = merged.spare(slot, Limits::from(&self.options));
+                    let queue = merged.queue_of(slot, Limits::from(&self.options));
                     let mut held = place.lock();
                     if held.get().marked {
-                        held.get().queue.exchange(&mut queue);
+                        held.get().queue.exchange(queue);
                         held.keep();
-                        merged.batch.push(queue);
-                        merged.batch_slots.push(slot);
-                    } else {
-                        merged.spares[slot] = Some(queue);
+                        merged.left += queue.len();
+                        merged.locked.push(slot);
                     }
                 }
             });
@@ -182,18 +182,19 @@ impl<S, Q: Queue<S>, E: Environment> Object<S, Q, E> {
                 break;
             }
         }
-        if merged.batch_slots.is_empty() {
+        if merged.locked.is_empty() {
             return false;
         }
+        merged.unapplied = true;
         let mut cut = Cut {
             slots: &self.slots,
-            taken: &merged.batch_slots,
+            taken: &merged.locked,
             threshold: self.options.first_threshold(),
             stamp: 0,
         };
         cut.stamp = self.stamp();
-        let latest = cut.release();
-        if latest > cut.stamp {
+        let (stamp, latest) = (cut.stamp, cut.release());
+        if latest > stamp {
             // A stamp from the future: the clocks of two slots differ by more than it takes to go
             // from one to the other.
             self.disorder(latest);
@@ -203,7 +204,6 @@ impl<S, Q: Queue<S>, E: Environment> Object<S, Q, E> {
 
     fn work<'a>(&'a self, merged: &'a mut Merged<S, Q>, tally: &'a Tally) -> Work<'a, S, Q> {
         Work {
-            before: merged.unfinished(),
             merged,
             center: &self.center,
             tally,
@@ -216,10 +216,9 @@ impl<S, Q: Queue<S>, E: Environment> Object<S, Q, E> {
         let executed = self
             .work(merged, &self.center.account.executed)
             .do_it(|batch, state, scratch| Q::apply(batch, state, budget, scratch));
-        // Only here: that `apply` has left it without operations is what makes a queue a spare.
-        if merged.unfinished() == 0 {
-            merged.recycle();
-        }
+        // Not when `prepare` has left nothing: that `apply` has seen them is what makes the queues
+        // fit to be exchanged again.
+        merged.unapplied = merged.left != 0;
         executed
     }
 
@@ -238,7 +237,7 @@ impl<S, Q: Queue<S>, E: Environment> Object<S, Q, E> {
     /// Executes everything that is pending. The caller has the object for itself.
     pub(super) fn merge(&self, merged: &mut Merged<S, Q>) -> usize {
         let mut executed = 0;
-        if !merged.batch.is_empty() {
+        if merged.unapplied {
             executed += self.apply(merged, usize::MAX);
         }
         if self.take_and_prepare(merged) {
@@ -297,7 +296,7 @@ impl<S, Q: Queue<S>, E: Environment> Object<S, Q, E> {
         let door = self.enter_shared(wait)?;
         let (clean, state) = self.center.merged.with(|merged| {
             // SAFETY: shared use of the merged part; nobody writes it while we have it.
-            let clean = unsafe { (*merged).batch.is_empty() } && self.dirty.is_clean();
+            let clean = unsafe { !(*merged).unapplied } && self.dirty.is_clean();
             // SAFETY: as above; the state is only read through the pointer.
             let state = unsafe { NonNull::new_unchecked((&raw const (*merged).state).cast_mut()) };
             (clean, state)
@@ -335,15 +334,15 @@ impl<S, Q: Queue<S>, E: Environment> Object<S, Q, E> {
                 }
                 contained(|| {
                     let merged = &mut *merged.as_ptr();
-                    if !merged.batch.is_empty() {
+                    if merged.unapplied {
                         drained.executed += self.apply(merged, budget);
                     }
-                    if merged.batch.is_empty() {
+                    if !merged.unapplied {
                         let left = budget - drained.executed;
                         if self.take_and_prepare(merged) {
                             drained.executed += self.apply(merged, left);
                         }
-                        drained.finished = merged.batch.is_empty();
+                        drained.finished = !merged.unapplied;
                     }
                 });
             });

@@ -275,7 +275,12 @@ impl<S, O: Operation<S>> Queue<S> for Log<O> {
     }
 
     fn prepare(queues: &mut [Self], scratch: &mut Scratch) {
-        if !O::ABSORBS || queues.len() < 2 || !queues[0].limits.absorb_while_merging {
+        let mut busy = queues.iter().filter(|queue| queue.entries.len() != 0);
+        let alone = busy
+            .next()
+            .is_none_or(|first| !first.limits.absorb_while_merging)
+            || busy.next().is_none();
+        if !O::ABSORBS || alone {
             return;
         }
         cancel_across::<S, O>(queues, &mut scratch.seen);
@@ -290,7 +295,7 @@ impl<S, O: Operation<S>> Queue<S> for Log<O> {
             Self::apply_in_order(queues, state, budget, scratch)
         };
         for queue in queues {
-            if queue.entries.len() == 0 {
+            if queue.entries.len() == 0 && queue.entries.places() != 0 {
                 queue.entries.reset(2 * queue.limits.limit.max(ROOM));
             }
         }
