@@ -27,7 +27,7 @@ use structures::{Book, BookModel, ClosureList, List, ListModel, Register, Set, S
 /// Threads in a window, operations of each, and windows in a test.
 const THREADS: usize = 3;
 const OPERATIONS: usize = 3;
-const WINDOWS: usize = 200;
+const WINDOWS: usize = 120;
 
 /// Slots of the made-up machines. The last two share a dirty mark with the first two.
 const SLOTS: [u32; 5] = [0, 1, 2, 1024, 1025];
