@@ -555,3 +555,18 @@ fn slots_come_from_where_the_environment_says() {
         );
     }
 }
+
+#[test]
+fn a_forgotten_guard_does_not_lock_what_comes_to_lie_in_its_place() {
+    let mut place: Box<LoggedFn<u32>> = Box::default();
+    for round in 0..2 {
+        std::mem::forget(place.synchronize());
+        assert!(matches!(
+            std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| drop(place.synchronize()))),
+            Err(_)
+        ));
+        // The same address, another object.
+        *place = LoggedFn::new(round);
+    }
+    assert_eq!(*place.synchronize(), 1);
+}

@@ -21,7 +21,8 @@ pub enum Policy {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 #[non_exhaustive]
 pub enum OnDrop {
-    /// They are executed, as if each had been when it was queued.
+    /// They are executed, as if each had been when it was queued. Not if the object is poisoned, or
+    /// dropped by a thread that panics.
     #[default]
     Apply,
     /// They are dropped without being executed.

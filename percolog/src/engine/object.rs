@@ -510,6 +510,7 @@ impl<S, Q: Queue<S>, E: Environment> Object<S, Q, E> {
 
 impl<S, Q: Queue<S>, E: Environment> Drop for Object<S, Q, E> {
     fn drop(&mut self) {
+        held::forget(self.address());
         if self.options.on_drop == OnDrop::Apply && !self.is_poisoned() && !is_panicking() {
             self.finish();
         }

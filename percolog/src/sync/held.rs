@@ -31,6 +31,10 @@ mod record {
         });
     }
 
+    pub(super) fn forget(object: usize) {
+        let _ = HELD.try_with(|held| held.borrow_mut().retain(|entry| *entry != object));
+    }
+
     pub(super) fn contains(object: usize) -> bool {
         HELD.try_with(|held| held.borrow().contains(&object))
             .unwrap_or(false)
@@ -41,6 +45,7 @@ mod record {
 mod record {
     pub(super) fn push(_object: usize) {}
     pub(super) fn pop(_object: usize) {}
+    pub(super) fn forget(_object: usize) {}
     pub(super) fn contains(_object: usize) -> bool {
         false
     }
@@ -54,6 +59,12 @@ pub(crate) fn push(object: usize) {
 /// Removes what [`push`] recorded.
 pub(crate) fn pop(object: usize) {
     record::pop(object);
+}
+
+/// Removes everything recorded of an object that is going away: its guards were forgotten, and another
+/// object may come to lie there.
+pub(crate) fn forget(object: usize) {
+    record::forget(object);
 }
 
 /// Whether this thread holds the object at `object`.
