@@ -30,32 +30,43 @@ impl<O> Entry<O> {
     }
 }
 
-/// Stamped operations with vacancies.
+/// Stamped operations.
+///
+/// A row is *in order* while operations are only appended at its end and popped at its front. Taking
+/// one out elsewhere, or putting one in a vacant place, makes it *scattered*: then nothing is known of
+/// the order of its stamps, and vacant places say that they are.
 #[repr(C)]
 pub(super) struct Entries<O> {
     row: Vec<Entry<O>>,
-    live: usize,
-    /// Everything before this place is gone.
-    head: usize,
+    /// How many places have no operation any more: the first ones, or, with [`SCATTERED`] added, those
+    /// that say so.
+    gone: usize,
 }
+
+const SCATTERED: usize = 1 << (usize::BITS - 1);
 
 impl<O> Entries<O> {
     /// How many bytes an append touches, from the start.
     #[cfg(test)]
-    pub(super) const HOT_BYTES: usize = core::mem::offset_of!(Self, head);
+    pub(super) const HOT_BYTES: usize = size_of::<Self>();
 
     pub(super) fn with_room(room: usize) -> Self {
         Self {
             row: Vec::with_capacity(room),
-            head: 0,
-            live: 0,
+            gone: 0,
         }
     }
 
     /// How many operations there are.
     #[inline(always)]
     pub(super) fn len(&self) -> usize {
-        self.live
+        self.row.len() - (self.gone & !SCATTERED)
+    }
+
+    /// Whether the operations may be in another order than their stamps.
+    #[inline]
+    pub(super) fn is_scattered(&self) -> bool {
+        self.gone & SCATTERED != 0
     }
 
     /// How many places there are, those without an operation included.
@@ -77,11 +88,11 @@ impl<O> Entries<O> {
     ) -> usize {
         let place = self.row.len();
         self.row.push(Entry::new(stamp, operation, origin));
-        self.live += 1;
         place
     }
 
-    /// The stamp and operation at a place, if it is not vacant.
+    /// The stamp and operation at a place, if it is not vacant. Not for rows of which something has been
+    /// popped.
     pub(super) fn get(&self, place: usize) -> Option<(u64, &O)> {
         let entry = self.row.get(place)?;
         if entry.stamp == VACANT {
@@ -102,14 +113,14 @@ impl<O> Entries<O> {
         }
     }
 
-    /// Takes the operation out of a place.
+    /// Takes the operation out of a place. Not for rows of which something has been popped.
     pub(super) fn take(&mut self, place: usize) -> Option<O> {
         let entry = self.row.get_mut(place)?;
         if entry.stamp == VACANT {
             return None;
         }
         entry.stamp = VACANT;
-        self.live -= 1;
+        self.gone = (self.gone + 1) | SCATTERED;
         // SAFETY: the stamp said that the operation was there, and now says that it is not.
         Some(unsafe { entry.operation.assume_init_read() })
     }
@@ -127,19 +138,19 @@ impl<O> Entries<O> {
         let before = self.take(place);
         if let Some(entry) = self.row.get_mut(place) {
             *entry = Entry::new(stamp, operation, origin);
-            self.live += 1;
+            self.gone = (self.gone - 1) | SCATTERED;
         }
         before
     }
 
-    /// The stamp of the first operation, of a row without vacancies.
+    /// The stamp of the first operation of a row in order.
     #[inline]
     pub(super) fn first(&self) -> Option<u64> {
-        self.row.get(self.head).map(|entry| entry.stamp)
+        debug_assert!(!self.is_scattered());
+        self.row.get(self.gone).map(|entry| entry.stamp)
     }
 
-    /// Takes the first operation out of a row without vacancies; its stamp must not be greater than
-    /// `bound`. Never to be mixed with [`take`](Self::take).
+    /// Takes the first operation out of a row in order; its stamp must not be greater than `bound`.
     ///
     /// Nothing is written to the row: its lines come from another core's cache and will go back there.
     #[inline]
@@ -147,16 +158,15 @@ impl<O> Entries<O> {
         &mut self,
         bound: u64,
     ) -> Option<(O, Option<&'static Location<'static>>)> {
-        let entry = self.row.get(self.head)?;
+        debug_assert!(!self.is_scattered());
+        let entry = self.row.get(self.gone)?;
         if entry.stamp > bound {
             return None;
         }
-        debug_assert_ne!(entry.stamp, VACANT);
-        let origin = self.origin(self.head);
-        self.head += 1;
-        self.live -= 1;
-        // SAFETY: the operation is there: the row has no vacancies from `head` on, and everything
-        // before `head` counts as gone.
+        let origin = self.origin(self.gone);
+        self.gone += 1;
+        // SAFETY: the operation is there: in a row in order only the first `gone` places are without
+        // one, and this was not among them until now.
         let operation = unsafe { entry.operation.assume_init_read() };
         Some((operation, origin))
     }
@@ -164,9 +174,9 @@ impl<O> Entries<O> {
     /// Forgets the vacancies of a row in which nothing is left; keeps its memory unless it has grown
     /// beyond `keep` places.
     pub(super) fn reset(&mut self, keep: usize) {
-        debug_assert_eq!(self.live, 0);
+        debug_assert_eq!(self.len(), 0);
         self.row.clear();
-        self.head = 0;
+        self.gone = 0;
         if self.row.capacity() > keep {
             self.row.shrink_to(keep);
         }
@@ -175,7 +185,8 @@ impl<O> Entries<O> {
 
 impl<O> Drop for Entries<O> {
     fn drop(&mut self) {
-        for place in self.head..self.row.len() {
+        let first = if self.is_scattered() { 0 } else { self.gone };
+        for place in first..self.row.len() {
             drop(self.take(place));
         }
     }

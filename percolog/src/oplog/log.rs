@@ -289,7 +289,9 @@ impl<S, O: Operation<S>> Queue<S> for Log<O> {
     }
 
     fn apply(queues: &mut [Self], state: &mut S, budget: usize, scratch: &mut Scratch) -> usize {
-        let executed = if O::ABSORBS {
+        // Where nothing has been absorbed, the order of appending is still there.
+        let sort = O::ABSORBS && queues.iter().any(|queue| queue.entries.is_scattered());
+        let executed = if sort {
             Self::apply_sorted(queues, state, budget, scratch)
         } else {
             Self::apply_in_order(queues, state, budget, scratch)
