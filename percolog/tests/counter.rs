@@ -350,3 +350,21 @@ fn many_counters_cost_what_is_stated() {
         assert_eq!(counter.sum(), threads * at as i64);
     }
 }
+
+#[test]
+fn threads_bound_to_one_slot_do_not_share_a_row() {
+    const THREADS: i64 = 8;
+    const ADDS: i64 = 50_000;
+    let counter = Counter::new();
+    std::thread::scope(|scope| {
+        for _ in 0..THREADS {
+            scope.spawn(|| {
+                percolog::cpu::bind(percolog::cpu::CoreId::new(3));
+                for _ in 0..ADDS {
+                    counter.increment();
+                }
+            });
+        }
+    });
+    assert_eq!(counter.sum(), THREADS * ADDS);
+}
