@@ -239,7 +239,7 @@ fn thread_sanitizer(workspace: &Workspace, report: &mut Report) {
     // else, as the compiler would do it, so that its versions of the C library's functions win.
     let flags = format!(
         "-Zsanitizer=thread -Zexternal-clangrt -Zpre-link-arg=-Wl,--whole-archive -Zpre-link-arg={} \
-         -Zpre-link-arg=-Wl,--no-whole-archive --cfg percolog_tsan",
+         -Zpre-link-arg=-Wl,--no-whole-archive",
         runtime.display()
     );
     let test = |arguments: &[&str]| {

@@ -14,6 +14,7 @@ pub(crate) const LIMIT: Duration = Duration::from_secs(900);
 
 /// Linux with the other C library: no rseq registration, other thread-local storage, other locks.
 const MUSL: &str = "x86_64-unknown-linux-musl";
+const AARCH64: &str = "aarch64-unknown-linux-gnu";
 
 /// `cargo <arguments>` in the workspace, with the compiler that the user has.
 pub(crate) fn cargo(workspace: &Workspace, arguments: &[&str]) -> Command {
@@ -35,6 +36,7 @@ pub(crate) fn run(workspace: &Workspace, tools: &Tools, report: &mut Report) {
     slots(workspace, report);
     loom(workspace, report);
     musl(workspace, tools, report);
+    aarch64(workspace, tools, report);
     toy_kernel(workspace, report);
     instructions(workspace, tools, report)
 }
@@ -81,6 +83,48 @@ fn loom(workspace: &Workspace, report: &mut Report) {
         .env("LOOM_MAX_BRANCHES", "10000")
         .env("CARGO_TARGET_DIR", workspace.target_for("loom"));
     report.run("loom models", Counting::Tests, LIMIT, &mut command)
+}
+
+/// The library on aarch64, under emulation: the other processor with a clock and a slot number of its own, read in assembly.
+/// Only what takes seconds there.
+fn aarch64(workspace: &Workspace, tools: &Tools, report: &mut Report) {
+    const NAME: &str = "tests on aarch64, emulated";
+    if cfg!(not(all(target_os = "linux", target_arch = "x86_64"))) {
+        report.skip(NAME, "set up for x86-64 Linux only");
+        return;
+    }
+    if !tools.aarch64 {
+        report.skip(
+            NAME,
+            "the cross compiler or the emulator is missing: cargo xtask test --install",
+        );
+        return;
+    }
+    let Some(toolchain) = Toolchain::find(workspace) else {
+        report.skip(NAME, toolchain::MISSING);
+        return;
+    };
+    let mut command = toolchain.cargo(workspace, "test", "aarch64", "");
+    command
+        .args(["-Zbuild-std", "-p", "percolog", "--no-fail-fast", "--lib"])
+        .args([
+            "--test",
+            "contract",
+            "--test",
+            "poison",
+            "--test",
+            "properties",
+        ])
+        .args(["--target", AARCH64])
+        .env(
+            "CARGO_TARGET_AARCH64_UNKNOWN_LINUX_GNU_LINKER",
+            "aarch64-linux-gnu-gcc",
+        )
+        .env(
+            "CARGO_TARGET_AARCH64_UNKNOWN_LINUX_GNU_RUNNER",
+            "qemu-aarch64 -L /usr/aarch64-linux-gnu",
+        );
+    report.run_online(NAME, Counting::Tests, LIMIT, &mut command)
 }
 
 /// The library on musl: with rustup's standard library for it where that is there, else with one built from source.

@@ -34,6 +34,21 @@ const MUSL: Tool = Tool {
     sign: "musl-gcc",
     package: "musl-tools",
 };
+/// Links programs for the other processor that has a fast clock, and runs them.
+const AARCH64: [Tool; 3] = [
+    Tool {
+        sign: "aarch64-linux-gnu-gcc",
+        package: "gcc-aarch64-linux-gnu",
+    },
+    Tool {
+        sign: "/usr/aarch64-linux-gnu/lib/crt1.o",
+        package: "libc6-dev-arm64-cross",
+    },
+    Tool {
+        sign: "qemu-aarch64",
+        package: "qemu-user",
+    },
+];
 /// A compiler that comes with the sources of the standard library, for builds that must compile those too.
 const SOURCES: [Tool; 3] = [
     Tool {
@@ -55,12 +70,14 @@ const SOURCES: [Tool; 3] = [
 pub(crate) struct Tools {
     pub(crate) valgrind: bool,
     pub(crate) musl_gcc: bool,
+    pub(crate) aarch64: bool,
 }
 
 impl Tools {
     /// Looks for the tools; `install` fetches the missing ones, otherwise the one command that does so is printed.
     pub(crate) fn find(install: bool) -> Result<Self> {
         let mut wanted = vec![GIT, STRACE, VALGRIND, MUSL];
+        wanted.extend(AARCH64);
         if crate::toolchain::of_rustup_with_sources().is_none() {
             wanted.extend(SOURCES);
         }
@@ -82,6 +99,7 @@ impl Tools {
         Ok(Self {
             valgrind: is_present(&VALGRIND),
             musl_gcc: is_present(&MUSL),
+            aarch64: AARCH64.iter().all(is_present),
         })
     }
 }
