@@ -1,7 +1,7 @@
 //! A row of stamped operations, each of which can be taken out once.
 
 use alloc::vec::Vec;
-use core::mem::MaybeUninit;
+use core::mem::{self, MaybeUninit};
 use core::panic::Location;
 
 /// Marks a place whose operation has been taken out. No clock gets there.
@@ -134,13 +134,15 @@ impl<O> Entries<O> {
         operation: O,
         origin: Option<&'static Location<'static>>,
     ) -> Option<O> {
-        debug_assert!(place < self.row.len());
-        let before = self.take(place);
-        if let Some(entry) = self.row.get_mut(place) {
-            *entry = Entry::new(stamp, operation, origin);
+        let entry = &mut self.row[place];
+        let before = mem::replace(entry, Entry::new(stamp, operation, origin));
+        if before.stamp == VACANT {
             self.gone = (self.gone - 1) | SCATTERED;
+            return None;
         }
-        before
+        self.gone |= SCATTERED;
+        // SAFETY: the stamp says that the operation was there, and `before` is used no more.
+        Some(unsafe { before.operation.assume_init() })
     }
 
     /// The stamp of the first operation of a row in order.
