@@ -130,7 +130,11 @@ fn peak_processes(trace: &Trace) -> usize {
 impl fmt::Display for Info {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let counts = &self.counts;
-        writeln!(f, "{} — {}", self.package, self.command)?;
+        if self.package.is_empty() {
+            writeln!(f, "{}", self.command)?;
+        } else {
+            writeln!(f, "{}: {}", self.package, self.command)?;
+        }
         writeln!(f, "recorded {} with {}", self.recorded, self.recorder)?;
         writeln!(
             f,
