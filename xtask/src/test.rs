@@ -61,6 +61,31 @@ fn slots(workspace: &Workspace, report: &mut Report) {
         Counting::Tests,
         LIMIT,
         &mut command,
+    );
+    // What can be switched when building: operations that remember where they were queued, another line size.
+    let mut command = cargo(
+        workspace,
+        &[
+            "test",
+            "-p",
+            "percolog",
+            "--no-fail-fast",
+            "--lib",
+            "--test",
+            "poison",
+        ],
+    );
+    command
+        .env(
+            "RUSTFLAGS",
+            "--cfg percolog_origin --cfg percolog_line_size=\"64\"",
+        )
+        .env("CARGO_TARGET_DIR", workspace.target_for("switched"));
+    report.run(
+        "tests with origins and 64-byte lines",
+        Counting::Tests,
+        LIMIT,
+        &mut command,
     )
 }
 

@@ -64,10 +64,10 @@ impl<S, O: Operation<S>> Logged<S, O> {
     }
 
     const_fn! {
-        /// Limits and policies other than the usual ones.
+        /// Limits and policies other than the usual ones; the same as [`Builder::new`].
         ///
         /// ```
-        /// use percolog::oplog::{Logged, LoggedFn, Operation, Policy};
+        /// use percolog::oplog::{Builder, Logged, Operation, Policy};
         ///
         /// struct Push(u32);
         /// impl Operation<Vec<u32>> for Push {
@@ -75,7 +75,7 @@ impl<S, O: Operation<S>> Logged<S, O> {
         /// }
         ///
         /// static LOG: Logged<Vec<u32>, Push> =
-        ///     Logged::<Vec<u32>, Push>::builder().limit(2).policy(Policy::Full).build(Vec::new());
+        ///     Builder::new().limit(2).policy(Policy::Full).build(Vec::new());
         ///
         /// assert!(LOG.try_queue(Push(1)).is_ok());
         /// assert!(LOG.try_queue(Push(2)).is_ok());
@@ -84,12 +84,12 @@ impl<S, O: Operation<S>> Logged<S, O> {
         /// assert_eq!(*LOG.synchronize(), [1, 2]);
         /// ```
         pub const fn builder() -> Builder {
-            Builder { options: Options::DEFAULT }
+            Builder::new()
         }
     }
 }
 
-/// Limits and policies of a [`Logged`]; made by [`Logged::builder`].
+/// Limits and policies of a [`Logged`].
 #[derive(Debug, Clone, Copy)]
 #[must_use]
 pub struct Builder {
@@ -97,6 +97,13 @@ pub struct Builder {
 }
 
 impl Builder {
+    /// The usual limits and policies.
+    pub const fn new() -> Self {
+        Self {
+            options: Options::DEFAULT,
+        }
+    }
+
     /// How many operations a slot's queue holds before the policy acts: 128 unless said otherwise, at
     /// least 1. Sets the hard limit to 16 times as many.
     pub const fn limit(mut self, operations: usize) -> Self {
@@ -152,6 +159,12 @@ impl Builder {
         ) -> Logged<S, O, E> {
             Logged { object: Object::new(state, self.options, environment) }
         }
+    }
+}
+
+impl Default for Builder {
+    fn default() -> Self {
+        Self::new()
     }
 }
 
