@@ -106,7 +106,6 @@ impl Drop for Return {
         // `MINE` has no destructor, so it can still be read, also by destructors that run later:
         // those find `NONE` and use the shared places.
         let mine = MINE.replace(NONE);
-        crate::cpu::slot::forget_thread_slot();
         if mine < NONE {
             POOL.release(mine as usize);
         }

@@ -4,16 +4,16 @@ use super::{CoreId, SlotSource};
 use crate::sync::global::{AtomicU8, AtomicUsize, Ordering};
 use core::cell::Cell;
 
-/// No slot of the thread's own: ask the kernel's area.
+/// Not bound: the slot is what the system says.
 const FOLLOW: u32 = u32::MAX;
+/// The chip has not been asked for.
+const UNKNOWN_CHIP: u32 = u32::MAX;
 
 std::thread_local! {
-    /// The slot this thread is bound to, or has leased; `FOLLOW` when neither.
-    static SLOT: Cell<u32> = const { Cell::new(FOLLOW) };
-    /// Whether `SLOT` was set by `bind`.
-    static BOUND: Cell<bool> = const { Cell::new(false) };
-    /// The chip a thread with a leased slot was on when it leased it.
-    static CHIP: Cell<u32> = const { Cell::new(0) };
+    /// The slot this thread is bound to, or `FOLLOW`.
+    static BOUND: Cell<u32> = const { Cell::new(FOLLOW) };
+    /// The chip a thread was on when it was first asked for, where the kernel's area does not say.
+    static CHIP: Cell<u32> = const { Cell::new(UNKNOWN_CHIP) };
 }
 
 /// Where the kernel's number lies, as an offset from the thread pointer.
@@ -41,9 +41,9 @@ const CONCURRENCY_ID: u8 = 2;
 #[inline]
 #[must_use]
 pub fn current() -> CoreId {
-    let own = SLOT.get();
-    if own != FOLLOW {
-        return CoreId::new(own);
+    let bound = BOUND.get();
+    if bound != FOLLOW {
+        return CoreId::new(bound);
     }
     // Relaxed: the value says where to read in the thread's own area; nothing is published with it.
     let offset = OFFSET.load(Ordering::Relaxed);
@@ -52,6 +52,10 @@ pub fn current() -> CoreId {
         if (number as usize) < CoreId::PLACES {
             return CoreId::new(number);
         }
+    } else if offset == NO_AREA
+        && let Some(number) = leased()
+    {
+        return CoreId::new(number);
     }
     ask()
 }
@@ -71,14 +75,12 @@ pub fn bind(slot: CoreId) {
     } else {
         slot.0
     };
-    SLOT.set(number);
-    BOUND.set(true);
+    BOUND.set(number);
 }
 
 /// Undoes [`bind`]: the thread's slot is again what the system says.
 pub fn unbind() {
-    SLOT.set(FOLLOW);
-    BOUND.set(false);
+    BOUND.set(FOLLOW);
 }
 
 /// Where the slot numbers of this process come from.
@@ -102,6 +104,9 @@ pub(crate) fn chip() -> usize {
     if offset < NO_AREA && distance != 0 {
         area::read(offset.wrapping_sub(distance)) as usize
     } else {
+        if CHIP.get() == UNKNOWN_CHIP {
+            CHIP.set(super::topology::chip_of_this_thread());
+        }
         CHIP.get() as usize
     }
 }
@@ -113,12 +118,17 @@ pub(crate) fn without_preemption<R>(f: impl FnOnce() -> R) -> R {
     f()
 }
 
-/// Called when a thread exits and returns its lease: from here on it follows the shared rule.
+/// The number this thread has leased, or leases now, to be its slot.
 #[cfg(not(percolog_loom))]
-pub(crate) fn forget_thread_slot() {
-    if !BOUND.get() {
-        SLOT.set(FOLLOW);
-    }
+#[inline(always)]
+fn leased() -> Option<u32> {
+    super::lease::mine().map(|number| number as u32)
+}
+
+/// Models inject their slots; there is no pool for the whole process.
+#[cfg(percolog_loom)]
+fn leased() -> Option<u32> {
+    None
 }
 
 #[cold]
@@ -127,17 +137,13 @@ fn ask() -> CoreId {
         find_area();
         return current();
     }
-    // No area, or this thread's is not registered: lease a slot.
-    #[cfg(not(percolog_loom))]
-    if let Some(number) = super::lease::mine() {
-        let number = number as u32;
-        CHIP.set(super::topology::chip_of_this_thread());
-        SLOT.set(number);
+    // No area, or this thread's is not registered.
+    if let Some(number) = leased() {
         return CoreId::new(number);
     }
     // More threads than leases, or a thread in its last moments: spread over the slots behind the
     // leased ones, by an address that differs between threads.
-    let address = SLOT.with(|slot| core::ptr::from_ref(slot) as usize);
+    let address = BOUND.with(|bound| core::ptr::from_ref(bound) as usize);
     let spread = (address as u64).wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 58;
     CoreId::new(super::lease::LEASES as u32 + spread as u32)
 }

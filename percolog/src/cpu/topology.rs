@@ -208,7 +208,6 @@ pub fn set_affinity(cpu: usize) -> Result<(), AffinityError> {
     system::pin(cpu)
 }
 
-#[cfg(not(percolog_loom))]
 pub(crate) fn chip_of_this_thread() -> u32 {
     system::chip()
 }

@@ -1,6 +1,6 @@
 //! Guards: the synchronized state, exclusively or shared.
 
-use super::object::Door;
+use super::gate::Door;
 use core::fmt;
 use core::marker::PhantomData;
 use core::mem::ManuallyDrop;

@@ -1,62 +1,16 @@
 //! One deferred object: how updates come together.
 
+use super::batch::Merged;
+use super::gate::Door;
 use super::guard::{Shared, SynchronizeError, Synchronized};
-use super::object::{Center, Door, Object, Refusal, Wait};
+use super::object::{Center, Object, Refusal, Wait};
 use super::queue::{Limits, Queue};
 use super::slots::Slots;
 use super::stats::{Drained, Tally};
 use crate::cpu::Environment;
-use crate::sync::{Patience, const_fn};
-use alloc::vec::Vec;
-use core::fmt;
+use crate::sync::Patience;
 use core::mem;
 use core::ptr::NonNull;
-
-/// What the holder of the object's lock works with.
-pub(super) struct Merged<S, Q: Queue<S>> {
-    pub(super) state: S,
-    /// One queue for each slot that has ever been merged. Together they are the batch: what was taken
-    /// in one cut and has not been applied yet. Between batches they are empty, and keep their memory
-    /// to be exchanged for what their slots have queued.
-    queues: Vec<Q>,
-    /// By slot: one more than the place of its queue in `queues`, or 0.
-    places: Vec<usize>,
-    /// The slots that are locked while a batch is taken.
-    locked: Vec<usize>,
-    /// Whether a batch has been taken and not been applied in full.
-    unapplied: bool,
-    /// How many operations of the batch are left.
-    left: usize,
-    scratch: Option<Q::Scratch>,
-}
-
-impl<S, Q: Queue<S>> Merged<S, Q> {
-    const_fn! {
-        pub(super) const fn new(state: S) -> Self {
-            Self {
-                state,
-                queues: Vec::new(),
-                places: Vec::new(),
-                locked: Vec::new(),
-                unapplied: false,
-                left: 0,
-                scratch: None,
-            }
-        }
-    }
-
-    /// The queue that is exchanged for the slot's.
-    fn queue_of(&mut self, slot: usize, limits: Limits) -> &mut Q {
-        if self.places.len() <= slot {
-            self.places.resize(slot + 1, 0);
-        }
-        if self.places[slot] == 0 {
-            self.queues.push(Q::new(limits));
-            self.places[slot] = self.queues.len();
-        }
-        &mut self.queues[self.places[slot] - 1]
-    }
-}
 
 /// A thread inside an object, alone, without a guard: gives the object back when dropped.
 struct Inside<'a>(Door<'a>);
@@ -410,14 +364,6 @@ impl<G> From<Refusal> for SynchronizeError<G> {
             Refusal::Busy => Self::Busy,
             Refusal::Held => Self::Held,
         }
-    }
-}
-
-impl<S: fmt::Debug, Q: Queue<S>> fmt::Debug for Merged<S, Q> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Merged")
-            .field("state", &self.state)
-            .finish_non_exhaustive()
     }
 }
 

@@ -15,7 +15,9 @@
 //! Boyd-Wickizer, *Optimizing Communication Bottlenecks in Multiprocessor Operating System Kernels*,
 //! §5.1 (logs and cut), §6.1 (the interface), chapter 7 (limits, locks, which slots have a queue).
 
+mod batch;
 mod dirty;
+mod gate;
 mod guard;
 mod limits;
 mod merge;

@@ -1,14 +1,14 @@
 //! One deferred object: how updates go in.
 
+use super::batch::Merged;
 use super::dirty::DirtyMarks;
+use super::gate::{Door, Gate, is_panicking};
 use super::limits::{Full, OnDrop, Options, Policy, Reason};
-use super::merge::Merged;
 use super::queue::{Absorbed, Queue};
 use super::slots::{Slot, Slots};
 use super::stats::{Account, Stats};
 use crate::cpu::{self, CoreId, Environment};
-use crate::sync::atomic::{AtomicU32, Ordering};
-use crate::sync::{Isolated, ObjectLock, Patience, SlotGuard, UnsafeCell, const_fn, held};
+use crate::sync::{Isolated, Patience, SlotGuard, UnsafeCell, const_fn, held};
 use core::mem::ManuallyDrop;
 use core::panic::Location;
 use core::ptr;
@@ -39,68 +39,6 @@ pub(super) struct Center<S, Q: Queue<S>> {
 // (`S: Send`, `Q::Scratch: Send` by the trait). `S: Sync` is not needed for exclusive guards, and asked
 // for where shared ones are given out.
 unsafe impl<S: Send, Q: Queue<S>, E: Environment + Sync> Sync for Object<S, Q, E> {}
-
-/// The object's lock, and whether a panic has happened behind it.
-#[derive(Debug)]
-pub(super) struct Gate {
-    lock: ObjectLock,
-    poisoned: AtomicU32,
-}
-
-/// A thread's way through an object's gate; what a guard needs to give the object back.
-#[derive(Debug, Clone, Copy)]
-pub(super) struct Door<'a> {
-    gate: &'a Gate,
-    object: usize,
-    was_panicking: bool,
-}
-
-impl Gate {
-    const_fn! {
-        const fn new() -> Self {
-            Self { lock: ObjectLock::new(), poisoned: AtomicU32::new(0) }
-        }
-    }
-
-    /// Relaxed: set and looked at under the lock; a look from outside is a hint.
-    pub(super) fn is_poisoned(&self) -> bool {
-        self.poisoned.load(Ordering::Relaxed) != 0
-    }
-
-    pub(super) fn poison(&self) {
-        self.poisoned.store(1, Ordering::Relaxed);
-    }
-}
-
-impl Door<'_> {
-    pub(super) fn poison_if_panicking(&self) {
-        if !self.was_panicking && is_panicking() {
-            self.gate.poison();
-        }
-    }
-
-    pub(super) fn share(&self) {
-        self.gate.lock.downgrade();
-    }
-
-    pub(super) fn leave_exclusive(&self) {
-        held::pop(self.object);
-        self.gate.lock.release_exclusive();
-    }
-
-    pub(super) fn leave_shared(&self) {
-        held::pop(self.object);
-        self.gate.lock.release_shared();
-    }
-}
-
-fn is_panicking() -> bool {
-    #[cfg(feature = "std")]
-    return std::thread::panicking();
-    // Without std a panic does not come back.
-    #[cfg(not(feature = "std"))]
-    false
-}
 
 /// Whether a thread is willing to wait for an object.
 #[derive(Debug, Clone, Copy)]
@@ -149,7 +87,7 @@ impl<S, Q: Queue<S>, E: Environment> Object<S, Q, E> {
     }
 
     pub(crate) fn clear_poison(&self) {
-        self.center.gate.poisoned.store(0, Ordering::Relaxed);
+        self.center.gate.clear_poison();
     }
 
     fn address(&self) -> usize {
@@ -157,12 +95,7 @@ impl<S, Q: Queue<S>, E: Environment> Object<S, Q, E> {
     }
 
     fn door(&self) -> Door<'_> {
-        held::push(self.address());
-        Door {
-            gate: &self.center.gate,
-            object: self.address(),
-            was_panicking: is_panicking(),
-        }
+        self.center.gate.door(self.address())
     }
 
     /// Takes the object for this thread alone.

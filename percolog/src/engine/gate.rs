@@ -1,0 +1,80 @@
+//! The way into an object and out again.
+
+use crate::sync::atomic::{AtomicU32, Ordering};
+use crate::sync::{ObjectLock, const_fn, held};
+
+/// The object's lock, and whether a panic has happened behind it.
+#[derive(Debug)]
+pub(super) struct Gate {
+    pub(super) lock: ObjectLock,
+    poisoned: AtomicU32,
+}
+
+/// A thread's way through an object's gate; what a guard needs to give the object back.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Door<'a> {
+    gate: &'a Gate,
+    object: usize,
+    was_panicking: bool,
+}
+
+impl Gate {
+    const_fn! {
+        pub(super) const fn new() -> Self {
+            Self { lock: ObjectLock::new(), poisoned: AtomicU32::new(0) }
+        }
+    }
+
+    /// Relaxed: set and looked at under the lock; a look from outside is a hint.
+    pub(super) fn is_poisoned(&self) -> bool {
+        self.poisoned.load(Ordering::Relaxed) != 0
+    }
+
+    pub(super) fn poison(&self) {
+        self.poisoned.store(1, Ordering::Relaxed);
+    }
+
+    pub(super) fn clear_poison(&self) {
+        self.poisoned.store(0, Ordering::Relaxed);
+    }
+
+    /// The door for a thread that has just taken the lock of the object at `object`.
+    pub(super) fn door(&self, object: usize) -> Door<'_> {
+        held::push(object);
+        Door {
+            gate: self,
+            object,
+            was_panicking: is_panicking(),
+        }
+    }
+}
+
+impl Door<'_> {
+    pub(super) fn poison_if_panicking(&self) {
+        if !self.was_panicking && is_panicking() {
+            self.gate.poison();
+        }
+    }
+
+    pub(super) fn share(&self) {
+        self.gate.lock.downgrade();
+    }
+
+    pub(super) fn leave_exclusive(&self) {
+        held::pop(self.object);
+        self.gate.lock.release_exclusive();
+    }
+
+    pub(super) fn leave_shared(&self) {
+        held::pop(self.object);
+        self.gate.lock.release_shared();
+    }
+}
+
+pub(super) fn is_panicking() -> bool {
+    #[cfg(feature = "std")]
+    return std::thread::panicking();
+    // Without std a panic does not come back.
+    #[cfg(not(feature = "std"))]
+    false
+}
