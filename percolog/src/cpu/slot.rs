@@ -4,14 +4,15 @@ use super::{CoreId, SlotSource};
 use crate::sync::global::{AtomicU8, AtomicUsize, Ordering};
 use core::cell::Cell;
 
-/// Not bound: the slot is what the system says.
+/// No slot of the thread's own: ask the kernel's area.
 const FOLLOW: u32 = u32::MAX;
 /// The chip has not been asked for.
 const UNKNOWN_CHIP: u32 = u32::MAX;
 
 std::thread_local! {
-    /// The slot this thread is bound to, or `FOLLOW`.
-    static BOUND: Cell<u32> = const { Cell::new(FOLLOW) };
+    /// The slot this thread is bound to, or has leased; `FOLLOW` when neither. A thread that is
+    /// exiting keeps it when it has given its lease back: a slot may be shared.
+    static SLOT: Cell<u32> = const { Cell::new(FOLLOW) };
     /// The chip a thread was on when it was first asked for, where the kernel's area does not say.
     static CHIP: Cell<u32> = const { Cell::new(UNKNOWN_CHIP) };
 }
@@ -41,9 +42,9 @@ const CONCURRENCY_ID: u8 = 2;
 #[inline]
 #[must_use]
 pub fn current() -> CoreId {
-    let bound = BOUND.get();
-    if bound != FOLLOW {
-        return CoreId::new(bound);
+    let own = SLOT.get();
+    if own != FOLLOW {
+        return CoreId::new(own);
     }
     // Relaxed: the value says where to read in the thread's own area; nothing is published with it.
     let offset = OFFSET.load(Ordering::Relaxed);
@@ -52,10 +53,6 @@ pub fn current() -> CoreId {
         if (number as usize) < CoreId::PLACES {
             return CoreId::new(number);
         }
-    } else if offset == NO_AREA
-        && let Some(number) = leased()
-    {
-        return CoreId::new(number);
     }
     ask()
 }
@@ -75,12 +72,12 @@ pub fn bind(slot: CoreId) {
     } else {
         slot.0
     };
-    BOUND.set(number);
+    SLOT.set(number);
 }
 
 /// Undoes [`bind`]: the thread's slot is again what the system says.
 pub fn unbind() {
-    BOUND.set(FOLLOW);
+    SLOT.set(FOLLOW);
 }
 
 /// Where the slot numbers of this process come from.
@@ -120,7 +117,6 @@ pub(crate) fn without_preemption<R>(f: impl FnOnce() -> R) -> R {
 
 /// The number this thread has leased, or leases now, to be its slot.
 #[cfg(not(percolog_loom))]
-#[inline(always)]
 fn leased() -> Option<u32> {
     super::lease::mine().map(|number| number as u32)
 }
@@ -139,11 +135,12 @@ fn ask() -> CoreId {
     }
     // No area, or this thread's is not registered.
     if let Some(number) = leased() {
+        SLOT.set(number);
         return CoreId::new(number);
     }
     // More threads than leases, or a thread in its last moments: spread over the slots behind the
     // leased ones, by an address that differs between threads.
-    let address = BOUND.with(|bound| core::ptr::from_ref(bound) as usize);
+    let address = SLOT.with(|slot| core::ptr::from_ref(slot) as usize);
     let spread = (address as u64).wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 58;
     CoreId::new(super::lease::LEASES as u32 + spread as u32)
 }
