@@ -325,6 +325,20 @@ fn the_place_where_it_was_queued_is_named() {
     assert!(text.contains(&place), "{text} does not name {place}");
 }
 
+#[test]
+#[cfg(percolog_origin)]
+fn an_operation_that_has_come_back_is_not_blamed_for_the_holder_of_a_guard() {
+    let log = Notes::default();
+    log.queue(note(0));
+    panic_of(|| {
+        let guard = log.synchronize();
+        assert_eq!(guard.len(), usize::MAX, "the holder panics");
+        guard.len()
+    });
+    let text = panic_of(|| log.synchronize().len());
+    assert!(!text.contains(file!()), "{text} names an innocent place");
+}
+
 /// Runs `f` with a way to make operations, and sees that none of them is left, or was dropped twice.
 /// (A second drop would take the count below 1, and the state's own clone with it.)
 fn each_dropped_once(f: impl FnOnce(&dyn Fn() -> Arc<()>)) {

@@ -3,10 +3,10 @@
 
 use std::collections::BTreeSet;
 
-use percolog::oplog::{Absorb, Logged, Operation};
+use percolog::oplog::{Absorb, Operation};
 
 use crate::hash::mix;
-use crate::sets::SetPeer;
+use crate::peers::logged_set::{Change, LoggedBy};
 
 /// A change to the set of open ids that replaces an earlier change of the same id.
 #[derive(Clone, Copy, Debug)]
@@ -48,50 +48,17 @@ impl Operation<BTreeSet<u64>> for AbsorbingEdit {
     }
 }
 
-/// A logged set that absorbs, with the default limit and policy.
-#[derive(Debug)]
-pub struct AbsorbingSet(Logged<BTreeSet<u64>, AbsorbingEdit>);
-
-impl SetPeer for AbsorbingSet {
+impl Change for AbsorbingEdit {
     const NAME: &'static str = "Logged with absorption";
 
-    fn with(initial: BTreeSet<u64>) -> Self {
-        Self(Logged::new(initial))
+    fn open(id: u64) -> Self {
+        Self::Open(id)
     }
 
-    #[inline]
-    fn open(&self, id: u64) {
-        self.0.queue(AbsorbingEdit::Open(id));
-    }
-
-    #[inline]
-    fn close(&self, id: u64) {
-        self.0.queue(AbsorbingEdit::Close(id));
-    }
-
-    #[inline]
-    fn open_and_tell(&self, id: u64) -> bool {
-        self.0.with(|open| open.insert(id))
-    }
-
-    #[inline]
-    fn close_and_tell(&self, id: u64) -> bool {
-        self.0.with(|open| open.remove(&id))
-    }
-
-    fn contains(&self, id: u64) -> bool {
-        self.0.synchronize().contains(&id)
-    }
-
-    fn count(&self) -> usize {
-        self.0.synchronize().len()
-    }
-
-    fn settle(&self) {
-        drop(self.0.synchronize());
-    }
-
-    fn contents(&self) -> BTreeSet<u64> {
-        self.0.synchronize().clone()
+    fn close(id: u64) -> Self {
+        Self::Close(id)
     }
 }
+
+/// A logged set that absorbs.
+pub type AbsorbingSet = LoggedBy<AbsorbingEdit>;

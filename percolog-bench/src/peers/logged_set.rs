@@ -29,12 +29,39 @@ impl Operation<BTreeSet<u64>> for Edit {
     }
 }
 
+/// How a logged set writes its changes down.
+pub trait Change: Operation<BTreeSet<u64>> {
+    /// What the set is called in tables.
+    const NAME: &'static str;
+
+    /// Adds the id.
+    fn open(id: u64) -> Self;
+
+    /// Removes the id.
+    fn close(id: u64) -> Self;
+}
+
+impl Change for Edit {
+    const NAME: &'static str = "Logged";
+
+    fn open(id: u64) -> Self {
+        Self::Open(id)
+    }
+
+    fn close(id: u64) -> Self {
+        Self::Close(id)
+    }
+}
+
 /// A logged set with the default limit and policy.
 #[derive(Debug)]
-pub struct LoggedSet(Logged<BTreeSet<u64>, Edit>);
+pub struct LoggedBy<C: Change>(Logged<BTreeSet<u64>, C>);
 
-impl SetPeer for LoggedSet {
-    const NAME: &'static str = "Logged";
+/// A logged set that does not absorb.
+pub type LoggedSet = LoggedBy<Edit>;
+
+impl<C: Change> SetPeer for LoggedBy<C> {
+    const NAME: &'static str = C::NAME;
 
     fn with(initial: BTreeSet<u64>) -> Self {
         Self(Logged::new(initial))
@@ -42,12 +69,12 @@ impl SetPeer for LoggedSet {
 
     #[inline]
     fn open(&self, id: u64) {
-        self.0.queue(Edit::Open(id));
+        self.0.queue(C::open(id));
     }
 
     #[inline]
     fn close(&self, id: u64) {
-        self.0.queue(Edit::Close(id));
+        self.0.queue(C::close(id));
     }
 
     #[inline]

@@ -14,6 +14,6 @@ pub use absorbing_set::{AbsorbingEdit, AbsorbingSet};
 pub use atomic::Atomic;
 pub use contatori::Contatori;
 pub use dash_set::Dash;
-pub use logged_set::{Edit, LoggedSet};
+pub use logged_set::{Change, Edit, LoggedBy, LoggedSet};
 pub use mutex_set::MutexSet;
 pub use percolog_counter::PercologCounter;

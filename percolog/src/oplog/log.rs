@@ -155,7 +155,7 @@ impl<O> Log<O> {
                 break;
             };
             // The queue that is ahead is emptied up to where the next one begins. Equal stamps on
-            // different queues belong to operations that overlapped; the smaller slot goes first.
+            // different queues belong to operations that overlapped: any order will do, if it is always the same.
             let bound = heads.peek().map_or(
                 u64::MAX,
                 |Reverse((next, other))| {
@@ -296,6 +296,8 @@ impl<S, O: Operation<S>> Queue<S> for Log<O> {
         } else {
             Self::apply_in_order(queues, state, budget, scratch)
         };
+        // Only an operation that has not come back is to be blamed for what happens next.
+        scratch.origin = None;
         for queue in queues {
             if queue.entries.len() == 0 && queue.entries.places() != 0 {
                 queue.entries.reset(2 * queue.limits.limit.max(ROOM));
