@@ -6,6 +6,7 @@ use std::hint::black_box;
 use std::time::Duration;
 
 use criterion::{BenchmarkId, Criterion, Throughput, criterion_group, criterion_main};
+use percolog::reclaim::{Clock, Domain, Link, Options, Owned};
 use percolog_bench::append::{self, BATCH, NoteLog};
 use percolog_bench::counters::CounterKind;
 use percolog_bench::freeing::{PENDING, Payload};
@@ -102,6 +103,44 @@ fn freeing(criterion: &mut Criterion) {
     group.finish();
 }
 
+/// An empty section, and an update as [`percolog_bench::reclaim`] has it: alone, so without anybody to look at.
+fn reclaiming(criterion: &mut Criterion) {
+    let variants = [
+        ("percolog", Domain::new()),
+        ("percolog, fenced", Domain::with(Options::new().fenced())),
+        (
+            "percolog, TSC",
+            Domain::with(Options::new().clock(Clock::Tsc)),
+        ),
+    ];
+    let mut group = criterion.benchmark_group("section");
+    for (name, domain) in &variants {
+        group.bench_function(*name, |bencher| bencher.iter(|| drop(domain.enter())));
+    }
+    let crossbeam = crossbeam_epoch::Collector::new().register();
+    group.bench_function("crossbeam-epoch", |bencher| {
+        bencher.iter(|| drop(crossbeam.pin()));
+    });
+    let seize = seize::Collector::new();
+    group.bench_function("seize", |bencher| bencher.iter(|| drop(seize.enter())));
+    group.finish();
+
+    let mut group = criterion.benchmark_group("retire");
+    for (name, domain) in &variants {
+        let mut link = Link::new(Owned::new([0_u64; 8]));
+        group.bench_function(*name, |bencher| {
+            bencher.iter(|| {
+                if let Some(old) = link.swap(Some(Owned::new([1; 8]))) {
+                    // SAFETY: it was in no other link.
+                    unsafe { domain.retire(old) };
+                }
+            });
+        });
+        drop(link.take());
+    }
+    group.finish();
+}
+
 criterion_group! {
     name = time;
     // Short: the duels are as noisy as the machine is, and longer samples do not change that.
@@ -109,6 +148,6 @@ criterion_group! {
         .sample_size(15)
         .warm_up_time(Duration::from_millis(300))
         .measurement_time(Duration::from_secs(1));
-    targets = single_operations, duels, freeing
+    targets = single_operations, duels, freeing, reclaiming
 }
 criterion_main!(time);

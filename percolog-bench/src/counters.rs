@@ -3,7 +3,7 @@
 use std::marker::PhantomData;
 use std::num::NonZeroU64;
 
-use crate::peers::{Atomic, Contatori, PercologCounter};
+use crate::peers::{Atomic, Contatori, JavaLongAdder, PercologCounter, ReducerCounter, Sloppy};
 use crate::runner::{self, Cell, RunError, Settings, Workload};
 
 /// A counter in a `static`, as programs use it: no instance to pass around.
@@ -11,11 +11,59 @@ pub trait CounterPeer: Sync {
     /// How tables call it.
     const NAME: &'static str;
 
+    /// What [`total`](Self::total) shows while others add.
+    const READING: Reading;
+
     /// Adds one.
     fn add();
 
-    /// The exact number of adds that have finished.
+    /// The number of adds: all that have finished, exactly once nobody adds.
     fn total() -> u64;
+
+    /// What one takes of memory, where `threads` threads add as fast as they can.
+    fn bytes(threads: usize) -> Bytes;
+}
+
+/// What a read shows while others add.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Reading {
+    /// The value at one moment during the read, whatever was added: the counter is linearizable.
+    OneMoment,
+    /// A sum over parts that go on changing: every add that finished before, and of those under way each or not. With
+    /// ones alone that is the value at one moment too; with other amounts, or up and down, it may be none
+    /// that the counter ever had.
+    FinishedAdds,
+}
+
+impl Reading {
+    /// In a few words.
+    #[must_use]
+    pub fn describe(self) -> &'static str {
+        match self {
+            Self::OneMoment => "read at one moment",
+            Self::FinishedAdds => "read while others add",
+        }
+    }
+}
+
+/// What a counter takes of memory.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Bytes {
+    /// Before anybody adds.
+    pub idle: usize,
+    /// While threads add as fast as they can.
+    pub hot: usize,
+}
+
+impl Bytes {
+    /// The same in either state.
+    #[must_use]
+    pub fn always(bytes: usize) -> Self {
+        Self {
+            idle: bytes,
+            hot: bytes,
+        }
+    }
 }
 
 /// The counters that stand beside each other.
@@ -27,11 +75,24 @@ pub enum CounterKind {
     Percolog,
     /// `contatori::counters::unsigned::Unsigned`.
     Contatori,
+    /// Java's `LongAdder`, as [`LongAdder`](crate::peers::LongAdder).
+    LongAdder,
+    /// [`percolog::counter::SloppyCounter`] that is only acquired.
+    Sloppy,
+    /// [`percolog::reduce::Reducer`] with a sum.
+    Reducer,
 }
 
 impl CounterKind {
     /// All of them, what the user has today first.
-    pub const ALL: [Self; 3] = [Self::Atomic, Self::Percolog, Self::Contatori];
+    pub const ALL: [Self; 6] = [
+        Self::Atomic,
+        Self::Percolog,
+        Self::Contatori,
+        Self::LongAdder,
+        Self::Sloppy,
+        Self::Reducer,
+    ];
 
     /// How tables call it.
     #[must_use]
@@ -40,6 +101,36 @@ impl CounterKind {
             Self::Atomic => Atomic::NAME,
             Self::Percolog => PercologCounter::NAME,
             Self::Contatori => Contatori::NAME,
+            Self::LongAdder => JavaLongAdder::NAME,
+            Self::Sloppy => Sloppy::NAME,
+            Self::Reducer => ReducerCounter::NAME,
+        }
+    }
+
+    /// What a read shows while others add.
+    #[must_use]
+    pub fn reading(self) -> Reading {
+        match self {
+            Self::Atomic => Atomic::READING,
+            Self::Percolog => PercologCounter::READING,
+            Self::Contatori => Contatori::READING,
+            Self::LongAdder => JavaLongAdder::READING,
+            Self::Sloppy => Sloppy::READING,
+            Self::Reducer => ReducerCounter::READING,
+        }
+    }
+
+    /// What one takes of memory, where `threads` threads add as fast as they can; of [`Self::LongAdder`], which takes what
+    /// contention has made it take, after the cells that were run so far.
+    #[must_use]
+    pub fn bytes(self, threads: usize) -> Bytes {
+        match self {
+            Self::Atomic => Atomic::bytes(threads),
+            Self::Percolog => PercologCounter::bytes(threads),
+            Self::Contatori => Contatori::bytes(threads),
+            Self::LongAdder => JavaLongAdder::bytes(threads),
+            Self::Sloppy => Sloppy::bytes(threads),
+            Self::Reducer => ReducerCounter::bytes(threads),
         }
     }
 
@@ -58,6 +149,9 @@ impl CounterKind {
             Self::Atomic => run::<Atomic>(settings, adds_per_read),
             Self::Percolog => run::<PercologCounter>(settings, adds_per_read),
             Self::Contatori => run::<Contatori>(settings, adds_per_read),
+            Self::LongAdder => run::<JavaLongAdder>(settings, adds_per_read),
+            Self::Sloppy => run::<Sloppy>(settings, adds_per_read),
+            Self::Reducer => run::<ReducerCounter>(settings, adds_per_read),
         }
     }
 }
@@ -95,6 +189,7 @@ struct Adder {
 
 impl<P: CounterPeer> Workload for CounterDuel<P> {
     type Worker = Adder;
+    type Left = Adder;
 
     fn worker(&self, _thread: usize) -> Adder {
         Adder {
@@ -125,6 +220,10 @@ impl<P: CounterPeer> Workload for CounterDuel<P> {
             }
         }
         BLOCK
+    }
+
+    fn leave(&self, adder: Adder) -> Adder {
+        adder
     }
 
     fn settle(&self) {

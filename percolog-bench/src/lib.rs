@@ -12,6 +12,10 @@
 //! and close). Both can read at any rate, which gives the [crossing](crossing::crossing): the read ratio from which
 //! a per-core log loses.
 //!
+//! A third one, [`reclaim`], asks what it costs to free memory that others may be reading, and a fourth, [`reducers`], what
+//! it costs to fold numbers into a value, a count by label, or a histogram. [`in_use`] is the counter duel for what goes up
+//! and down; [`references`] clones and drops, and [`lifetimes`] says how long after the last drop a value is destroyed.
+//!
 //! This crate exists for the command; it promises no stable interface.
 
 pub mod append;
@@ -20,6 +24,12 @@ pub mod crossing;
 pub mod freeing;
 pub mod hash;
 pub mod host;
+pub mod in_use;
+pub mod lifetimes;
 pub mod peers;
+pub mod reclaim;
+pub mod reducers;
+pub mod references;
 pub mod runner;
 pub mod sets;
+pub mod validation;

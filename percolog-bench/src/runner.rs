@@ -12,14 +12,20 @@ use std::time::{Duration, Instant};
 
 /// What one cell runs: a shared structure and the work of each thread on it.
 pub trait Workload: Sync {
-    /// What one thread keeps between its blocks, and what the final check needs of it.
-    type Worker: Send;
+    /// What one thread keeps between its blocks; it is made, used and given up on that thread.
+    type Worker;
+
+    /// What the final check needs of a thread.
+    type Left: Send;
 
     /// The state of thread `thread` before its first operation.
     fn worker(&self, thread: usize) -> Self::Worker;
 
     /// Runs one block of operations and returns how many there were.
     fn block(&self, worker: &mut Self::Worker) -> u64;
+
+    /// Ends a thread's work, after its last block; not part of its time.
+    fn leave(&self, worker: Self::Worker) -> Self::Left;
 
     /// The final read, whose time counts: whatever brings the structure's state together.
     fn settle(&self);
@@ -28,7 +34,7 @@ pub trait Workload: Sync {
     ///
     /// # Errors
     /// Says what differs.
-    fn check(&self, workers: &[Self::Worker]) -> Result<(), String>;
+    fn check(&self, left: &[Self::Left]) -> Result<(), String>;
 }
 
 /// Why a cell gave no figure.
@@ -205,9 +211,9 @@ fn run_on<W: Workload>(
         _ => Duration::ZERO,
     };
     let operations = finished.iter().map(|shift| shift.operations).sum();
-    let workers: Vec<W::Worker> = finished.into_iter().map(|shift| shift.worker).collect();
+    let left: Vec<W::Left> = finished.into_iter().map(|shift| shift.left).collect();
     workload
-        .check(&workers)
+        .check(&left)
         .map_err(|detail| RunError::WrongState { structure, detail })?;
     Ok(Cell {
         operations,
@@ -216,8 +222,8 @@ fn run_on<W: Workload>(
 }
 
 /// What one thread did between the gate and the stop flag.
-struct Shift<W> {
-    worker: W,
+struct Shift<L> {
+    left: L,
     started: Instant,
     ended: Instant,
     operations: u64,
@@ -229,7 +235,7 @@ fn work<W: Workload>(
     index: usize,
     gate: &Gate,
     stop: &AtomicBool,
-) -> Option<Shift<W::Worker>> {
+) -> Option<Shift<W::Left>> {
     // Counted as present even if making the worker panics: the gate would otherwise wait for it forever.
     let arrival = Arrival(gate);
     let mut worker = workload.worker(index);
@@ -245,10 +251,11 @@ fn work<W: Workload>(
     while !stop.load(Ordering::Relaxed) {
         operations += workload.block(&mut worker);
     }
+    let ended = Instant::now();
     Some(Shift {
-        worker,
+        left: workload.leave(worker),
         started,
-        ended: Instant::now(),
+        ended,
         operations,
     })
 }
@@ -327,6 +334,7 @@ mod tests {
 
     impl Workload for Counting {
         type Worker = u64;
+        type Left = u64;
 
         fn worker(&self, _thread: usize) -> u64 {
             0
@@ -336,6 +344,10 @@ mod tests {
             *done += 10;
             self.total.fetch_add(10, Ordering::Relaxed);
             10
+        }
+
+        fn leave(&self, done: u64) -> u64 {
+            done
         }
 
         fn settle(&self) {
@@ -397,6 +409,7 @@ mod tests {
 
     impl Workload for Panicking {
         type Worker = usize;
+        type Left = ();
 
         fn worker(&self, thread: usize) -> usize {
             assert!(!(self.before_the_gate && thread == 1), "on purpose");
@@ -409,9 +422,11 @@ mod tests {
             1
         }
 
+        fn leave(&self, _thread: usize) {}
+
         fn settle(&self) {}
 
-        fn check(&self, _workers: &[usize]) -> Result<(), String> {
+        fn check(&self, _left: &[()]) -> Result<(), String> {
             Ok(())
         }
     }

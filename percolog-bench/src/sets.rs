@@ -313,6 +313,7 @@ impl<P, F> SetDuel<P, F> {
 
 impl<P: SetPeer, S: Stream, F: Fn(u64) -> S + Sync> Workload for SetDuel<P, F> {
     type Worker = Client<S>;
+    type Left = Client<S>;
 
     fn worker(&self, thread: usize) -> Client<S> {
         Client {
@@ -345,6 +346,10 @@ impl<P: SetPeer, S: Stream, F: Fn(u64) -> S + Sync> Workload for SetDuel<P, F> {
             }
         }
         BLOCK
+    }
+
+    fn leave(&self, client: Client<S>) -> Client<S> {
+        client
     }
 
     fn settle(&self) {

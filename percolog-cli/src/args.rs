@@ -8,6 +8,8 @@ use clap::{ColorChoice, CommandFactory, FromArgMatches, Parser, Subcommand, Valu
 
 use crate::failure::Failure;
 use crate::output::WIDTH;
+use crate::replay;
+use crate::sim;
 
 /// As many as a replay accepts. More than anyone can mean: each needs a stack, and the figures would say nothing.
 const MOST_THREADS: usize = percolog_papers::replay::MAX_THREADS;
@@ -32,16 +34,21 @@ pub(crate) struct Arguments {
 /// What the command can do.
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
-    /// Measure what you have against what percolog offers, on this machine (about 20 s)
+    /// Measure what you have against what percolog offers, on this machine (about half a minute)
     Demo(Demo),
     /// Say how percolog finds its slots and its clock here; exit with 1 if something is wrong
     Doctor,
-    /// Drive a recorded trace through the reverse map: behind a mutex, logged, logged with absorption
-    Replay(Replay),
+    /// Say which subsystem of an operating system a recorded program would gain by, and how much
+    Replay(replay::Arguments),
+    /// One replay, as `replay --sim` simulates it
+    #[command(hide = true)]
+    ReplayGuest(replay::GuestArguments),
     /// Record a trace of a command and all its processes (needs strace)
     Record(Record),
     /// Look at traces
     Trace(Trace),
+    /// Run a program on a machine that you do not have: which cache lines are in its way there? (needs QEMU)
+    Sim(sim::Sim),
 }
 
 /// Arguments of `percolog demo`.
@@ -83,25 +90,6 @@ pub(crate) enum Part {
     Trace,
 }
 
-/// Arguments of `percolog replay`.
-#[derive(Debug, clap::Args)]
-pub(crate) struct Replay {
-    /// The trace (default: the one that is built in)
-    pub(crate) trace: Option<PathBuf>,
-
-    /// Numbers of threads, separated by commas
-    #[arg(long, value_name = "N,…", value_delimiter = ',', value_parser = thread_count, default_value = "1,2")]
-    pub(crate) threads: Vec<usize>,
-
-    /// Compare every state with a sequential model, and measure nothing
-    #[arg(long)]
-    pub(crate) check_only: bool,
-
-    /// How long one measurement lasts, in milliseconds
-    #[arg(long, value_name = "MS", value_parser = clap::value_parser!(u64).range(1..=10_000), default_value_t = 250)]
-    pub(crate) cell_ms: u64,
-}
-
 /// Arguments of `percolog record`.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Record {
@@ -117,9 +105,35 @@ pub(crate) struct Record {
     #[arg(long, value_name = "NAME", default_value = "")]
     pub(crate) package: String,
 
+    /// Tell the files' names: `all` with their whole paths, or `system` the last name of those that belong
+    /// to the operating system; a hash that nothing can be guessed from stands for all others
+    #[arg(long, value_name = "WHICH", num_args = 0..=1, require_equals = true, default_value = "none", default_missing_value = "all")]
+    pub(crate) names: Names,
+
     /// The command to record, behind `--`
     #[arg(last = true, required = true, value_name = "COMMAND")]
     pub(crate) command: Vec<OsString>,
+}
+
+/// How much a trace tells of the files' names.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Names {
+    /// A hash for each
+    None,
+    /// The last name of those of the operating system
+    System,
+    /// Whole paths
+    All,
+}
+
+impl From<Names> for percolog_papers::trace::Names {
+    fn from(names: Names) -> Self {
+        match names {
+            Names::None => Self::None,
+            Names::System => Self::System,
+            Names::All => Self::All,
+        }
+    }
 }
 
 /// Arguments of `percolog trace`.
@@ -133,14 +147,17 @@ pub(crate) struct Trace {
 /// What `percolog trace` can do.
 #[derive(Debug, Subcommand)]
 pub(crate) enum TraceCommand {
-    /// Say what a trace holds
+    /// Say what a trace holds: which subsystems it updates and reads, and how many processes share a file
     Info {
-        /// The trace (default: the one that is built in)
+        /// The trace: a file, or one that is built in (default: exim)
         trace: Option<PathBuf>,
     },
+    /// List the traces that are built in
+    List,
 }
 
-fn thread_count(text: &str) -> Result<usize, String> {
+/// A number of threads from the command line.
+pub(crate) fn thread_count(text: &str) -> Result<usize, String> {
     let count: usize = text
         .trim()
         .parse()
@@ -155,7 +172,7 @@ fn thread_count(text: &str) -> Result<usize, String> {
 /// What is to be done after the arguments have been read.
 pub(crate) enum Parsed {
     /// Run the command.
-    Run(Arguments),
+    Run(Box<Arguments>),
     /// Print the help or the version that was asked for.
     Explain(String),
 }
@@ -177,7 +194,7 @@ fn parse_from(typed: Vec<OsString>) -> Result<Parsed, Failure> {
         .try_get_matches_from(typed)
         .and_then(|matches| Arguments::from_arg_matches(&matches));
     match parsed {
-        Ok(arguments) => Ok(Parsed::Run(arguments)),
+        Ok(arguments) => Ok(Parsed::Run(Box::new(arguments))),
         Err(error) => match error.kind() {
             ErrorKind::DisplayHelp | ErrorKind::DisplayVersion => {
                 Ok(Parsed::Explain(error.to_string()))
@@ -199,7 +216,9 @@ fn parse_from(typed: Vec<OsString>) -> Result<Parsed, Failure> {
 fn way_out(command: &clap::Command, typed: &[OsString]) -> String {
     let mut at = command;
     let mut name = String::from("percolog");
-    for argument in typed.iter().skip(1) {
+    // Behind `--` stands another program's command line.
+    let ours = typed.iter().take_while(|argument| *argument != "--");
+    for argument in ours.skip(1) {
         if let Some(inner) = named(at, argument) {
             name = format!("{name} {}", inner.get_name());
             at = inner;
@@ -309,6 +328,32 @@ mod tests {
                 &["trace"][..],
                 "command is missing",
                 "`percolog trace --help`",
+            ),
+            (
+                &["sim", "--cores", "0", "--", "machines"][..],
+                "1..=1024",
+                "`percolog sim --help`",
+            ),
+            (&["sim", "nproc"][..], "'nproc'", "`percolog sim --help`"),
+            (
+                &["sim", "--core", "4", "--", "nproc"][..],
+                "--cores",
+                "`percolog sim --help`",
+            ),
+            (
+                &["sim", "assert", "--", "nproc"][..],
+                "--max-transfers-per-op",
+                "`percolog sim assert --help`",
+            ),
+            (
+                &["sim", "assert", "--max-transfers-per-op", "-1", "--", "x"][..],
+                "'-1'",
+                "`percolog sim assert --help`",
+            ),
+            (
+                &["sim", "assert", "--max-transfers-per-op", "nan", "--", "x"][..],
+                "at least 0",
+                "`percolog sim assert --help`",
             ),
         ] {
             let line = refused(arguments);

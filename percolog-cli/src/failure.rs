@@ -14,6 +14,10 @@ pub(crate) enum Failure {
     Work(String),
     /// What was asked for has been printed, and it is bad news.
     Unhealthy,
+    /// There are no figures, for nothing was simulated that they could be about.
+    NothingSimulated(String),
+    /// The program that was run ended with this status; the report says so.
+    Guest(u8),
     /// The output could not be written.
     Output(io::Error),
 }
@@ -24,7 +28,9 @@ impl Failure {
         let (line, code) = match self {
             Self::Input(line) => (line, 2),
             Self::Work(line) => (line, 1),
+            Self::NothingSimulated(line) => (line, 3),
             Self::Unhealthy => return ExitCode::from(1),
+            Self::Guest(status) => return ExitCode::from(status),
             // Whoever read our output has seen enough (`percolog doctor | head`): no reason to complain.
             Self::Output(error) if error.kind() == io::ErrorKind::BrokenPipe => {
                 return ExitCode::SUCCESS;

@@ -1,6 +1,7 @@
 //! The `percolog` command: what per-core logs do to structures that threads fight over, on this machine.
 //!
 //! Bad input ends with one line and exit code 2; what is wrong with the machine or a run, with exit code 1.
+//! `percolog sim` passes on the status of the program it ran, and ends with 3 if nothing of it was simulated.
 
 mod args;
 mod demo;
@@ -8,7 +9,11 @@ mod doctor;
 mod failure;
 mod format;
 mod output;
+mod record;
+mod replay;
 mod report;
+mod sim;
+mod trace_info;
 mod traces;
 
 use std::process::ExitCode;
@@ -33,8 +38,10 @@ fn run(arguments: &Arguments) -> Result<(), Failure> {
     match &arguments.command {
         Command::Demo(demo) => demo::run(demo, &mut output),
         Command::Doctor => doctor::run(&mut output),
-        Command::Replay(replay) => traces::replay(replay, &mut output),
-        Command::Record(record) => traces::record(record, &mut output),
-        Command::Trace(trace) => traces::trace(trace, &mut output),
+        Command::Replay(replay) => replay::run(replay, &mut output),
+        Command::ReplayGuest(guest) => replay::run_guest(guest, &mut output),
+        Command::Record(record) => record::run(record, &mut output),
+        Command::Trace(trace) => trace_info::run(trace, &mut output),
+        Command::Sim(sim) => sim::run(sim, &mut output),
     }
 }

@@ -4,12 +4,28 @@
 use std::io::{self, IsTerminal, Write};
 
 use console::Style;
+use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use serde::Serialize;
 
 use crate::failure::Failure;
 
 /// The widest line the command writes to a terminal.
 pub(crate) const WIDTH: usize = 100;
+
+/// A bar on stderr, where someone looks at it; nothing where nobody does.
+pub(crate) fn bar() -> ProgressBar {
+    let target = if io::stderr().is_terminal() {
+        ProgressDrawTarget::stderr()
+    } else {
+        ProgressDrawTarget::hidden()
+    };
+    let bar = ProgressBar::with_draw_target(Some(1), target);
+    // The template is a constant, and right.
+    if let Ok(style) = ProgressStyle::with_template("[{bar:24}] {msg}") {
+        bar.set_style(style.progress_chars("=> "));
+    }
+    bar
+}
 
 /// Standard output.
 pub(crate) struct Output {

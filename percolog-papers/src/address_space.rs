@@ -1,39 +1,48 @@
-//! The file mappings of one address space: what `mmap`, `munmap`, `fork` and `exec` do to them.
+//! The mappings of one address space: what `mmap`, `munmap`, `fork` and `exec` do to them.
 //!
 //! Invariant: regions do not overlap, and each carries the identity that the [`Ledger`] gave it. A
 //! region is entered once and leaves once; one that is cut leaves, and its remains are entered anew.
 
 use std::collections::BTreeMap;
 
-/// A part of a file that an address space maps.
+/// A part of an object, a file for example, that an address space maps.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Region {
+pub(crate) struct Region<O> {
     pub(crate) length: u64,
-    pub(crate) file: u32,
+    pub(crate) object: O,
     pub(crate) offset: u64,
 }
 
 /// Hears of every region that comes or goes.
-pub(crate) trait Ledger {
+pub(crate) trait Ledger<O> {
     /// A region has come; the answer is its identity.
-    fn enter(&mut self, region: Region) -> u32;
+    fn enter(&mut self, region: Region<O>) -> u32;
     /// The region of this identity has gone.
     fn leave(&mut self, identity: u32);
 }
 
-/// The file mappings of one address space.
-#[derive(Debug, Default)]
-pub(crate) struct AddressSpace {
+/// The mappings of one address space.
+#[derive(Debug)]
+pub(crate) struct AddressSpace<O> {
     /// By address. Addresses and lengths never pass the end of the 64-bit space.
-    regions: BTreeMap<u64, (Region, u32)>,
+    regions: BTreeMap<u64, (Region<O>, u32)>,
     /// The program itself, mapped by the kernel at an address that nobody recorded: no `munmap` in a
     /// trace means it, and only `exec` and `exit` end it.
-    program: Option<(Region, u32)>,
+    program: Option<(Region<O>, u32)>,
 }
 
-impl AddressSpace {
+impl<O> Default for AddressSpace<O> {
+    fn default() -> Self {
+        AddressSpace {
+            regions: BTreeMap::new(),
+            program: None,
+        }
+    }
+}
+
+impl<O: Copy> AddressSpace<O> {
     /// The region that contains `address`, and where it starts.
-    pub(crate) fn region_at(&self, address: u64) -> Option<(u64, Region)> {
+    pub(crate) fn region_at(&self, address: u64) -> Option<(u64, Region<O>)> {
         let (&start, &(region, _)) = self.regions.range(..=address).next_back()?;
         (address - start < region.length).then_some((start, region))
     }
@@ -49,14 +58,14 @@ impl AddressSpace {
     }
 
     /// Maps `region` at `address`, in place of whatever was there.
-    pub(crate) fn map(&mut self, address: u64, region: Region, ledger: &mut impl Ledger) {
+    pub(crate) fn map(&mut self, address: u64, region: Region<O>, ledger: &mut impl Ledger<O>) {
         self.unmap(address, region.length, ledger);
         let identity = ledger.enter(region);
         self.regions.insert(address, (region, identity));
     }
 
     /// Unmaps `length` bytes from `address` on; a region that sticks out keeps what sticks out.
-    pub(crate) fn unmap(&mut self, address: u64, length: u64, ledger: &mut impl Ledger) {
+    pub(crate) fn unmap(&mut self, address: u64, length: u64, ledger: &mut impl Ledger<O>) {
         let end = address + length;
         // Regions do not overlap, so only the last one that starts below can reach in.
         let first = match self.region_at(address) {
@@ -95,8 +104,8 @@ impl AddressSpace {
     }
 
     /// What `fork` makes: every mapping once more, under identities of its own.
-    pub(crate) fn copy(&self, ledger: &mut impl Ledger) -> AddressSpace {
-        let mut again = |&(region, _): &(Region, u32)| (region, ledger.enter(region));
+    pub(crate) fn copy(&self, ledger: &mut impl Ledger<O>) -> AddressSpace<O> {
+        let mut again = |&(region, _): &(Region<O>, u32)| (region, ledger.enter(region));
         AddressSpace {
             program: self.program.as_ref().map(&mut again),
             regions: self
@@ -108,7 +117,7 @@ impl AddressSpace {
     }
 
     /// Drops every mapping, as `exec` and the last `exit` do.
-    pub(crate) fn clear(&mut self, ledger: &mut impl Ledger) {
+    pub(crate) fn clear(&mut self, ledger: &mut impl Ledger<O>) {
         for (_, identity) in self
             .program
             .take()
@@ -120,16 +129,16 @@ impl AddressSpace {
     }
 
     /// Maps the program that `exec` has just started.
-    pub(crate) fn set_program(&mut self, region: Region, ledger: &mut impl Ledger) {
+    pub(crate) fn set_program(&mut self, region: Region<O>, ledger: &mut impl Ledger<O>) {
         if let Some((_, old)) = self.program.take() {
             ledger.leave(old);
         }
         self.program = Some((region, ledger.enter(region)));
     }
 
-    /// How many regions there are.
+    /// Every region, and where it starts.
     #[cfg(test)]
-    pub(crate) fn regions(&self) -> impl Iterator<Item = (u64, Region)> + '_ {
+    pub(crate) fn regions(&self) -> impl Iterator<Item = (u64, Region<O>)> + '_ {
         self.regions
             .iter()
             .map(|(&start, &(region, _))| (start, region))
@@ -146,11 +155,11 @@ mod tests {
     #[derive(Default)]
     struct Book {
         next: u32,
-        open: BTreeMap<u32, Region>,
+        open: BTreeMap<u32, Region<u32>>,
     }
 
-    impl Ledger for Book {
-        fn enter(&mut self, region: Region) -> u32 {
+    impl Ledger<u32> for Book {
+        fn enter(&mut self, region: Region<u32>) -> u32 {
             assert!(region.length > 0, "an empty region was entered");
             self.next += 1;
             self.open.insert(self.next, region);
@@ -193,7 +202,7 @@ mod tests {
             for step in steps {
                 match step {
                     Step::Map(address, length, file, offset) => {
-                        space.map(address, Region { length, file, offset }, &mut book);
+                        space.map(address, Region { length, object: file, offset }, &mut book);
                         for i in 0..length {
                             bytes.insert(address + i, (file, offset + i));
                         }
@@ -213,7 +222,7 @@ mod tests {
                         space = child;
                     }
                     Step::Program(length) => {
-                        space.set_program(Region { length, file: 9, offset: 0 }, &mut book);
+                        space.set_program(Region { length, object: 9, offset: 0 }, &mut book);
                     }
                     Step::Clear => {
                         space.clear(&mut book);
@@ -224,13 +233,13 @@ mod tests {
                 let mut seen = BTreeMap::new();
                 for (start, region) in space.regions() {
                     for i in 0..region.length {
-                        prop_assert!(seen.insert(start + i, (region.file, region.offset + i)).is_none());
+                        prop_assert!(seen.insert(start + i, (region.object, region.offset + i)).is_none());
                     }
                 }
                 prop_assert_eq!(&seen, &bytes);
                 for (&address, &(file, offset)) in &bytes {
                     let (start, region) = space.region_at(address).expect("mapped");
-                    prop_assert_eq!((region.file, region.offset + (address - start)), (file, offset));
+                    prop_assert_eq!((region.object, region.offset + (address - start)), (file, offset));
                 }
                 let known: BTreeSet<u32> = space.regions.values().map(|entry| entry.1)
                     .chain(space.program.map(|entry| entry.1)).collect();

@@ -8,24 +8,27 @@
 //! such as the C library; only truncating a file reads one.
 //!
 //! * [`trace`]: recorded runs of real programs: the file format, and recording with `strace`.
-//! * [`rmap`]: the reverse map of one file, behind a lock, logged, and logged with absorption.
-//! * [`replay`]: a trace driven through a reverse map on several threads, checked or timed.
+//! * [`subsystem`]: the subsystems of an operating system that programs update, and what each can be made of.
+//! * [`loops`]: benchmarks of the papers as traces that nobody recorded.
+//! * [`replay`]: a trace driven through the objects of a subsystem on several threads, checked or timed.
 //!
 //! ```
-//! use percolog_papers::replay::{self, Structure};
+//! use percolog_papers::replay::{self, Load};
+//! use percolog_papers::subsystem::{Implementation, Subsystem};
 //! use percolog_papers::trace::Trace;
 //!
 //! # fn main() -> Result<(), Box<dyn std::error::Error>> {
 //! let trace = Trace::bundled()?;
 //! println!("{}", trace.info());
-//! let structure: Structure = "logged-absorbing".parse()?;
-//! let report = replay::check(&trace, structure, 2, &|_| ())?;
+//! let load = Load::new(&trace, Subsystem::Files, None);
+//! let report = replay::check(&load, Implementation::OplogAbsorb, 2, &|_| ())?;
 //! assert_eq!(report.events, trace.events().len());
 //! # Ok(())
 //! # }
 //! ```
 
 mod address_space;
+pub mod loops;
 pub mod replay;
-pub mod rmap;
+pub mod subsystem;
 pub mod trace;

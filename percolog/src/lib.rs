@@ -4,14 +4,41 @@
 //! | what you have | what to use |
 //! |---|---|
 //! | a counter that many threads add to and few read | [`counter::Counter`]: 1–2 ns an add, exact when read |
+//! | several numbers that belong together, minima, maxima, or anything else that can be merged, behind a lock | [`reduce::Reducer`]: an update changes its thread's share, a read merges them as they are at one moment |
+//! | a count of things in use, acquired and released, in a word that other code uses as well | [`counter::SloppyCounter`]: spares for each thread, and an exact answer when one is asked for |
+//! | a histogram behind a lock: latencies, sizes | `reduce::Histogram` (feature `histogram`): the same, with quantiles |
+//! | counts by label, in a map of atomics | [`reduce::CounterMap`]: exact, bounded, and a hot label costs nanoseconds |
+//! | the most frequent of very many keys; minimum, maximum, mean | [`reduce::TopK`], [`reduce::Summary`] |
 //! | a lock around a structure that is updated all the time and read now and then | [`oplog::Logged`]: updates become values in a queue of the core that makes them |
 //! | the same, and the updates are closures | [`oplog::LoggedFn`] |
 //! | things that are added and soon removed again (connections, mappings, open files) | [`oplog::Logged`] with [absorption](oplog::Operation#absorption): most updates never have to be executed |
 //! | last writer wins (registers, configuration, presence) | the same, with [`Absorb::Replace`](oplog::Absorb::Replace) |
+//! | a value that is read all the time and replaced whole (configuration, routes) | [`reclaim::Replaceable`]: a read writes nothing shared, a replacement waits for nobody |
+//! | nodes of a lock-free structure of your own | [`reclaim::Domain`]: they are destroyed when nobody can be reading them |
+//! | counters, gauges and histograms of the `metrics` facade or of `prometheus-client` | the crates `percolog-metrics` and `percolog-prometheus` |
+//! | an `Arc` that threads clone and drop all the time | [`refcount::CoreArc`]: a clone writes its thread's memory only, the value is destroyed a little later |
 //! | storage of your own, one place a core | [`cpu::PerCore`] |
 //! | updates whose answer you need at once (was it there before?) | not this: a sharded map such as `dashmap` |
-//! | mostly reads | not this: `std::sync::RwLock`, `arc-swap`, `left-right`, or RCU |
+//! | mostly reads, updated in place | not this: `std::sync::RwLock`, `left-right` |
 //! | a set or map updated as often as it is read | not this: `dashmap`; every read here collects from every core |
+//!
+//! # Statistics and references
+//!
+//! All of these are exact: nothing is sampled, and no update that has finished is missing from what is read afterwards. What they
+//! differ in is what a read costs, and whether it shows one moment of all threads.
+//!
+//! | what you have | type | what a read costs | what it promises | take an ordinary one instead |
+//! |---|---|---|---|---|
+//! | a count of events, bytes, errors | [`counter::Counter`] | [`sum`](counter::Counter::sum): a line of each thread that added since the last one; [`estimate`](counter::Counter::estimate): two words | every add that finished; adds under way each for itself | `AtomicI64`: if it is read as often as it is added to, or if what is added depends on the value (a limit, the next number) |
+//! | a gauge that goes up and down: sessions, bytes of a pool | [`counter::SloppyCounter`] | [`in_use`](counter::SloppyCounter::in_use): a barrier of some microseconds, and a line of each thread; [`central`](counter::SloppyCounter::central), never too low: one word | exactly what is in use at one moment | `AtomicI64`: if something happens when it becomes zero |
+//! | a gauge that is set | `Gauge` of `percolog-instruments` | the same as a reducer | what was set last, and all changes since | `AtomicU64`: if one thread sets it, and nobody adds |
+//! | a distribution: latencies, sizes | `reduce::Histogram` (feature `histogram`) | the same as a reducer, with some kilobytes for each thread | count, sum, minimum and maximum exact, quantiles to the figures chosen, of one moment | an array of atomics: if it is a few buckets that are read one by one |
+//! | counts by label | [`reduce::CounterMap`] | the same as a reducer, with each thread's table | each label's count exact, all of one moment, no more labels than the bound | a map of atomics: if labels are read one by one, all the time, or removed |
+//! | counts of keys without end: addresses, users | [`reduce::TopK`] | the same as a reducer, with each thread's table | no count off by more than the total over *k*, and each says by how much; the total exact | `HashMap` behind a lock: if there are few updates, and every key counts |
+//! | minimum, maximum, mean, variance | [`reduce::Summary`] | the same as a reducer | of one moment; mean and variance as exact as floats are | one thread's own variable: if one thread observes |
+//! | several numbers that belong together | [`reduce::Reducer`] | [`read`](reduce::Reducer::read): a barrier of some microseconds, and the lines of each thread's share | each update is there entirely or not at all, all of one moment; [`take`](reduce::Reducer::take): each in exactly one | a mutex: if an update has to see the whole value |
+//! | references that are cloned all the time | [`refcount::CoreArc`], [`refcount::CoreWeak`] | a use costs what it does with `Arc`; [`count`](refcount::CoreArc::count), [`get_mut`](refcount::CoreArc::get_mut): a barrier of some microseconds, and everybody waits | destroyed after the last drop, once, and not before; bounded, but not at once | `Arc`: if it matters when it is destroyed (files, locks, channels), or if it is cloned now and then; if it begins to matter later, [`make_ordinary`](refcount::CoreArc::make_ordinary) |
+//! | references from a cache, to what may have been removed | [`refcount::Generation`] and [`clone_if`](refcount::CoreArc::clone_if); [`refcount::Compared`] for keys | a comparison: loads | no reference of an old generation is taken without being counted | a lock: if there are fewer than some thousand lookups for each removal that counts |
 //!
 //! # The idea
 //!
@@ -92,7 +119,8 @@
 //! | feature | what it gives |
 //! |---|---|
 //! | `std` (default) | slots, threads and clock of the operating system; waiting threads are parked |
-//! | `alloc` | counters and logs on a platform of the program's own; see [`platform!`] |
+//! | `histogram` | `reduce::Histogram`, on the crate `hdrhistogram`; includes `std` |
+//! | `alloc` | the same but for [`refcount`], on a platform of the program's own; see [`platform!`] |
 //! | neither | [`cpu`]: slots and stamps alone |
 //!
 //! x86-64 and aarch64 have fast stamps; elsewhere, and where the clock cannot be trusted
@@ -114,3 +142,9 @@ pub mod cpu;
 pub mod engine;
 #[cfg(feature = "alloc")]
 pub mod oplog;
+#[cfg(feature = "alloc")]
+pub mod reclaim;
+#[cfg(feature = "alloc")]
+pub mod reduce;
+#[cfg(feature = "std")]
+pub mod refcount;

@@ -189,6 +189,24 @@ fn edits(machine: &Machine) -> Edits {
 }
 
 #[test]
+fn a_finished_update_is_found_by_the_next_merge_whichever_slot_it_is_on() {
+    // All marks of two words, slots that share the first of them or lie on another page, and the last.
+    for slot in (0..130)
+        .chain(1020..1030)
+        .chain([CoreId::PLACES as u32 - 1])
+    {
+        let edits = edits(&Machine::default());
+        // First on a slot never used, then on one whose queue a merge has taken.
+        for key in ["x", "y"] {
+            queue_on(&edits, slot, Edit::Put(key, true));
+            SLOT.set(FIRST);
+            let found = edits.synchronize().contains(key);
+            assert!(found, "{key} of slot {slot} is not there");
+        }
+    }
+}
+
+#[test]
 fn an_effect_is_not_taken_without_a_cause_on_a_slot_not_yet_marked() {
     let machine = Machine::default();
     let edits = edits(&machine);

@@ -1,6 +1,9 @@
 //! `cargo xtask ci`: every check that a change must pass, then every test.
 
+use std::path::PathBuf;
 use std::process::Command;
+
+use anyhow::{Context, Result};
 
 use crate::counts::Counts;
 use crate::report::{Counting, Report};
@@ -39,27 +42,8 @@ pub(crate) fn run(workspace: &Workspace, tools: &Tools, report: &mut Report) {
             (failures > 0).then(|| format!("{failures} broken rules, listed above")),
         ))
     });
-    let clippy = [
-        "clippy",
-        "--workspace",
-        "--all-targets",
-        "--all-features",
-        "--",
-        "-D",
-        "warnings",
-    ];
-    report.run(
-        "clippy",
-        Counting::Nothing,
-        LIMIT,
-        &mut cargo(workspace, &clippy),
-    );
-    let mut docs = cargo(
-        workspace,
-        &["doc", "--no-deps", "--workspace", "--all-features"],
-    );
-    docs.env("RUSTDOCFLAGS", "-D warnings");
-    report.run("documentation", Counting::Nothing, LIMIT, &mut docs);
+    clippy(workspace, tools, report);
+    documentation(workspace, tools, report);
     features(workspace, report);
     bare_metal(workspace, report);
     oldest_rust(workspace, report);
@@ -68,6 +52,39 @@ pub(crate) fn run(workspace: &Workspace, tools: &Tools, report: &mut Report) {
     thread_sanitizer(workspace, report);
     test::run(workspace, tools, report);
     mutations(workspace, report);
+}
+
+/// Every package with all of its features; without the libraries of the peers in C, the benchmarks without those.
+fn all_features(tools: &Tools) -> &'static [&'static [&'static str]] {
+    if tools.c_peers {
+        &[&["--workspace", "--all-features"]]
+    } else {
+        &[
+            &[
+                "--workspace",
+                "--exclude",
+                "percolog-bench",
+                "--all-features",
+            ],
+            &["-p", "percolog-bench"],
+        ]
+    }
+}
+
+fn clippy(workspace: &Workspace, tools: &Tools, report: &mut Report) {
+    for packages in all_features(tools) {
+        let mut command = cargo(workspace, &["clippy", "--all-targets"]);
+        command.args(*packages).args(["--", "-D", "warnings"]);
+        report.run("clippy", Counting::Nothing, LIMIT, &mut command);
+    }
+}
+
+fn documentation(workspace: &Workspace, tools: &Tools, report: &mut Report) {
+    for packages in all_features(tools) {
+        let mut command = cargo(workspace, &["doc", "--no-deps"]);
+        command.args(*packages).env("RUSTDOCFLAGS", "-D warnings");
+        report.run("documentation", Counting::Nothing, LIMIT, &mut command);
+    }
 }
 
 /// Each promise, broken once: the tests must notice.
@@ -103,7 +120,16 @@ fn features(workspace: &Workspace, report: &mut Report) {
 fn bare_metal(workspace: &Workspace, report: &mut Report) {
     for (name, features) in &FEATURES[..2] {
         let name = format!("bare metal, features: {name}");
-        let arguments = ["-p", "percolog", "--no-default-features", "--target", BARE];
+        // The marks have neither features nor, there, anything to say; kernels that are marked must still build.
+        let arguments = [
+            "-p",
+            "percolog",
+            "-p",
+            "percolog-roi",
+            "--no-default-features",
+            "--target",
+            BARE,
+        ];
         if toolchain::has_standard_library(BARE) {
             let mut command = cargo(workspace, &["build"]);
             command
@@ -174,7 +200,49 @@ fn publish(workspace: &Workspace, report: &mut Report) {
         // What is not committed yet is packaged as it is.
         command.arg("--allow-dirty");
     }
+    if let Err(error) = forget_unpacked(workspace) {
+        report.call("publish, dry run", || Err(error));
+        return;
+    }
     report.run_online("publish, dry run", Counting::Nothing, LIMIT, &mut command)
+}
+
+/// Removes what an earlier dry run unpacked of these packages, and built.
+///
+/// A dry run publishes to a registry in a folder, and cargo takes the packages of a registry for what never changes: it keeps them, unpacked
+/// and built, by the registry's path and their versions. A second run in the same place would use the first one's.
+fn forget_unpacked(workspace: &Workspace) -> Result<()> {
+    let built = workspace.target_for("publish");
+    if built.exists() {
+        std::fs::remove_dir_all(&built)
+            .with_context(|| format!("cannot remove {}", built.display()))?;
+    }
+    let home = std::env::var_os("CARGO_HOME")
+        .map(PathBuf::from)
+        .or_else(|| std::env::home_dir().map(|home| home.join(".cargo")))
+        .context("neither CARGO_HOME nor HOME says where cargo keeps its packages")?;
+    let registries = home.join("registry/src");
+    let Ok(registries) = std::fs::read_dir(&registries) else {
+        // Nothing was unpacked yet.
+        return Ok(());
+    };
+    for registry in registries {
+        let registry = registry?;
+        // Registries that lie in a folder have no host, which is what the name starts with for all others.
+        if !registry.file_name().to_string_lossy().starts_with('-') {
+            continue;
+        }
+        for package in std::fs::read_dir(registry.path())? {
+            let package = package?;
+            let name = package.file_name();
+            let name = name.to_string_lossy();
+            if workspace.unpacks_to(&name) {
+                std::fs::remove_dir_all(package.path())
+                    .with_context(|| format!("cannot remove {}", package.path().display()))?;
+            }
+        }
+    }
+    Ok(())
 }
 
 fn has_changes(workspace: &Workspace) -> bool {
@@ -198,6 +266,7 @@ fn address_sanitizer(workspace: &Workspace, report: &mut Report) {
             .args(arguments)
             .env("RUSTC_BOOTSTRAP", "1")
             .env("RUSTFLAGS", "-Zsanitizer=address")
+            .env(WORK.0, WORK.1)
             .env(
                 "CARGO_TARGET_DIR",
                 workspace.target_for("address-sanitizer"),
@@ -246,7 +315,8 @@ fn thread_sanitizer(workspace: &Workspace, report: &mut Report) {
         let mut command = toolchain.cargo(workspace, "test", "thread-sanitizer", &flags);
         command
             .args(["-Zbuild-std", "--no-fail-fast", "--target", HOST])
-            .args(arguments);
+            .args(arguments)
+            .env(WORK.0, WORK.1);
         command
     };
     report.run_online(NAME, Counting::Tests, LIMIT, &mut test(&LIBRARY));
@@ -261,6 +331,9 @@ fn thread_sanitizer(workspace: &Workspace, report: &mut Report) {
 
 /// The library's tests that run under a sanitizer. Examples in the documentation are left out: they would be linked without it.
 const LIBRARY: [&str; 4] = ["-p", "percolog", "--lib", "--tests"];
+
+/// How much of their work tests do that can do less, in percent: under a sanitizer everything takes several times as long.
+const WORK: (&str, &str) = ("PERCOLOG_WORK", "25");
 
 /// A test with a bug that the sanitizer must find: if it does not, finding nothing elsewhere means nothing.
 fn planted(test: &str) -> [&str; 4] {

@@ -1,4 +1,4 @@
-//! What a developer of percolog runs: `cargo xtask test`, `ci`, `floors`, `mutate`.
+//! What a developer of percolog runs: `cargo xtask test`, `ci`, `floors`, `lines`, `mutate`.
 //!
 //! Each command ends with an exit status of 0 only if nothing failed. What cannot run on this machine is skipped
 //! loudly: it is named, counted, and the way to make it run is printed.
@@ -6,6 +6,7 @@
 mod ci;
 mod counts;
 mod floors;
+mod lines;
 mod mutate;
 mod process;
 mod report;
@@ -39,6 +40,12 @@ enum Command {
     Ci(Options),
     /// Check that each room of the library imports only from the floors below it.
     Floors,
+    /// Count what structures for each core take, by hand and with logs.
+    Lines {
+        /// Print the table for a Markdown page.
+        #[arg(long)]
+        markdown: bool,
+    },
     /// Break one promise at a time, and see that the tests notice.
     Mutate {
         /// The mutation to try; all of them when left out.
@@ -92,6 +99,7 @@ fn run(command: Command) -> Result<bool> {
             Ok(report.finish())
         }
         Command::Floors => floors::command(&workspace),
+        Command::Lines { markdown } => lines::command(&workspace, markdown),
         Command::Mutate {
             name,
             list,

@@ -1,5 +1,6 @@
 //! Running steps one after another: each is announced, timed and remembered, and a table closes the run.
 
+use std::collections::BTreeSet;
 use std::fs;
 use std::path::PathBuf;
 use std::process::Command;
@@ -11,7 +12,11 @@ use crate::counts::{self, Counts};
 use crate::process::{self, Outcome};
 
 /// How many of the last lines of a failed step are printed; its log has all of them.
-const TAIL: usize = 150;
+const LAST: usize = 30;
+
+/// Lines that tell of a failure, at most so many, each with so many after it.
+const MOST_TELLING: usize = 60;
+const AFTER: usize = 6;
 
 /// Columns for a step's name; with them the table stays below 100.
 const WIDEST: usize = 48;
@@ -150,7 +155,7 @@ impl Report {
         };
         let verdict = judge(&outcome);
         if !self.verbose && matches!(verdict, Verdict::Failed(_)) {
-            print_tail(&outcome.output);
+            print_failure(&outcome.output);
             println!("   all of its output: {}", log.display());
         }
         let skips: Vec<String> = counts::skips(&outcome.output)
@@ -330,15 +335,51 @@ fn is_offline(output: &str) -> bool {
     .any(|sign| output.contains(sign))
 }
 
-fn print_tail(output: &str) {
+/// Prints which of a command's lines tell why it failed, and its last ones, set off from what this program says.
+///
+/// Both, because the output of many test programs is long, what failed can stand anywhere in it, and whoever reads this may see only
+/// its beginning.
+pub(crate) fn print_failure(output: &str) {
     let lines: Vec<&str> = output.lines().collect();
-    let hidden = lines.len().saturating_sub(TAIL);
-    if hidden > 0 {
-        println!("   | … {hidden} lines before these");
+    let end = lines.len().saturating_sub(LAST);
+    let mut after = None;
+    for number in telling(&lines[..end]) {
+        if after.is_some_and(|after| after != number) || (after.is_none() && number > 0) {
+            println!("   | …");
+        }
+        println!("   | {}", lines[number]);
+        after = Some(number + 1);
     }
-    for line in &lines[hidden..] {
+    if after.unwrap_or(0) < end {
+        println!("   | … the last {LAST} lines:");
+    }
+    for line in &lines[end..] {
         println!("   | {line}");
     }
+}
+
+/// The numbers of lines that begin or end as the harness, the compiler and a panic say what is wrong, and of those right after them.
+fn telling(lines: &[&str]) -> BTreeSet<usize> {
+    let tells = |line: &str| {
+        line.ends_with(" FAILED")
+            || line.starts_with("error")
+            || line.starts_with("test result: FAILED")
+            || line.contains("panicked at ")
+            || line.contains("WARNING: ThreadSanitizer")
+            || line.contains("ERROR: AddressSanitizer")
+            || line.contains("ERROR: LeakSanitizer")
+    };
+    let mut numbers = BTreeSet::new();
+    for (number, line) in lines.iter().enumerate() {
+        if numbers.len() >= MOST_TELLING {
+            break;
+        }
+        if tells(line) {
+            let after = if line.ends_with(" FAILED") { 0 } else { AFTER };
+            numbers.extend((number..=number + after).take_while(|&number| number < lines.len()));
+        }
+    }
+    numbers
 }
 
 fn seconds(time: Duration) -> String {
@@ -469,6 +510,19 @@ mod tests {
     fn a_run_of_no_step_fails() {
         let folder = tempfile::tempdir().unwrap();
         assert!(!report(&folder).finish());
+    }
+
+    #[test]
+    fn what_tells_of_a_failure_is_found_among_many_lines() {
+        let lines = [
+            "test one ... ok",
+            "test two ... FAILED",
+            "test three ... ok",
+            "thread 'two' panicked at two.rs:1:1:",
+            "left is not right",
+        ];
+        assert_eq!(telling(&lines), BTreeSet::from([1, 3, 4]));
+        assert_eq!(telling(&["error"; 1000]).len(), MOST_TELLING);
     }
 
     #[test]

@@ -16,6 +16,9 @@ pub(crate) const LIMIT: Duration = Duration::from_secs(900);
 const MUSL: &str = "x86_64-unknown-linux-musl";
 const AARCH64: &str = "aarch64-unknown-linux-gnu";
 
+/// The packages whose tests start programs under the simulator: they take longer, and are a step of their own.
+const SIMULATED: [&str; 3] = ["percolog-sim", "percolog-bench", "percolog-metrics"];
+
 /// `cargo <arguments>` in the workspace, with the compiler that the user has.
 pub(crate) fn cargo(workspace: &Workspace, arguments: &[&str]) -> Command {
     let mut command = Command::new("cargo");
@@ -27,12 +30,11 @@ pub(crate) fn cargo(workspace: &Workspace, arguments: &[&str]) -> Command {
 
 /// Runs every test.
 pub(crate) fn run(workspace: &Workspace, tools: &Tools, report: &mut Report) {
-    report.run(
-        "tests",
-        Counting::Tests,
-        LIMIT,
-        &mut cargo(workspace, &["test", "--workspace", "--no-fail-fast"]),
-    );
+    let mut tests = cargo(workspace, &["test", "--workspace", "--no-fail-fast"]);
+    tests.args(SIMULATED.iter().flat_map(|package| ["--exclude", package]));
+    report.run("tests", Counting::Tests, LIMIT, &mut tests);
+    simulated(workspace, tools, report);
+    c_peers(workspace, tools, report);
     slots(workspace, report);
     loom(workspace, report);
     musl(workspace, tools, report);
@@ -114,6 +116,7 @@ fn loom(workspace: &Workspace, report: &mut Report) {
 /// Only what takes seconds there.
 fn aarch64(workspace: &Workspace, tools: &Tools, report: &mut Report) {
     const NAME: &str = "tests on aarch64, emulated";
+    const EMULATOR: &str = "qemu-aarch64 -L /usr/aarch64-linux-gnu";
     if cfg!(not(all(target_os = "linux", target_arch = "x86_64"))) {
         report.skip(NAME, "set up for x86-64 Linux only");
         return;
@@ -145,10 +148,9 @@ fn aarch64(workspace: &Workspace, tools: &Tools, report: &mut Report) {
             "CARGO_TARGET_AARCH64_UNKNOWN_LINUX_GNU_LINKER",
             "aarch64-linux-gnu-gcc",
         )
-        .env(
-            "CARGO_TARGET_AARCH64_UNKNOWN_LINUX_GNU_RUNNER",
-            "qemu-aarch64 -L /usr/aarch64-linux-gnu",
-        );
+        .env("CARGO_TARGET_AARCH64_UNKNOWN_LINUX_GNU_RUNNER", EMULATOR)
+        // For tests that start themselves again.
+        .env("PERCOLOG_TEST_EMULATOR", EMULATOR);
     report.run_online(NAME, Counting::Tests, LIMIT, &mut command)
 }
 
@@ -202,6 +204,56 @@ fn musl(workspace: &Workspace, tools: &Tools, report: &mut Report) {
         .args(arguments)
         .env("CARGO_TARGET_X86_64_UNKNOWN_LINUX_MUSL_LINKER", "musl-gcc");
     report.run_online(NAME, Counting::Tests, LIMIT, &mut command)
+}
+
+/// The simulator, and what the structures promise about 48 and 256 cores: of optimized code, which is what users run. Without QEMU
+/// those tests skip themselves; with it, one that cannot use it fails.
+fn simulated(workspace: &Workspace, tools: &Tools, report: &mut Report) {
+    let mut command = cargo(workspace, &["test", "--release", "--no-fail-fast"]);
+    command.args(SIMULATED.iter().flat_map(|package| ["-p", package]));
+    if tools.simulator {
+        command.env("PERCOLOG_SIM_REQUIRED", "1");
+    }
+    report.run(
+        "tests on simulated machines",
+        Counting::Tests,
+        LIMIT,
+        &mut command,
+    );
+
+    const VALIDATION: &str = "validation of the simulator";
+    if !tools.simulator {
+        report.skip(
+            VALIDATION,
+            "there is no qemu-x86_64; `--install` installs it",
+        );
+        return;
+    }
+    let mut command = cargo(workspace, &["run", "--release", "-p", "percolog-cli", "--"]);
+    command.args(["sim", "validate", "--quick"]);
+    report.run(VALIDATION, Counting::One, LIMIT, &mut command)
+}
+
+/// The reclaimers in C beside ours: the workload that checks ours is also true of them.
+fn c_peers(workspace: &Workspace, tools: &Tools, report: &mut Report) {
+    const NAME: &str = "reclaimers in C";
+    if !tools.c_peers {
+        report.skip(
+            NAME,
+            "liburcu-dev or libck-dev is missing: cargo xtask test --install",
+        );
+        return;
+    }
+    let mut command = cargo(workspace, &["test", "--release", "--no-fail-fast"]);
+    command.args([
+        "-p",
+        "percolog-bench",
+        "--features",
+        "c-peers",
+        "--test",
+        "reclaimers",
+    ]);
+    report.run(NAME, Counting::Tests, LIMIT, &mut command)
 }
 
 /// The library inside a program that plays a kernel: slots, time and preemption come from `platform!`, and there is no `std`.

@@ -49,6 +49,45 @@ const AARCH64: [Tool; 3] = [
         package: "qemu-user",
     },
 ];
+/// Runs programs for the simulator, which is a plugin of it.
+const SIMULATOR: Tool = Tool {
+    sign: "qemu-x86_64",
+    package: "qemu-user",
+};
+/// Programs that the simulator's tests run because nobody here wrote them; without one of them its test skips itself.
+const SIMULATED: [Tool; 5] = [
+    Tool {
+        sign: "xz",
+        package: "xz-utils",
+    },
+    Tool {
+        sign: "pigz",
+        package: "pigz",
+    },
+    Tool {
+        sign: "memcached",
+        package: "memcached",
+    },
+    Tool {
+        sign: "/usr/bin/python3",
+        package: "python3-minimal",
+    },
+    Tool {
+        sign: "make",
+        package: "make",
+    },
+];
+/// Libraries that the benchmarks compare with, and their headers.
+const C_PEERS: [Tool; 2] = [
+    Tool {
+        sign: "/usr/include/ck_epoch.h",
+        package: "libck-dev",
+    },
+    Tool {
+        sign: "/usr/lib/x86_64-linux-gnu/liburcu-memb.so",
+        package: "liburcu-dev",
+    },
+];
 /// A compiler that comes with the sources of the standard library, for builds that must compile those too.
 const SOURCES: [Tool; 3] = [
     Tool {
@@ -71,21 +110,28 @@ pub(crate) struct Tools {
     pub(crate) valgrind: bool,
     pub(crate) musl_gcc: bool,
     pub(crate) aarch64: bool,
+    pub(crate) simulator: bool,
+    pub(crate) c_peers: bool,
 }
 
 impl Tools {
     /// Looks for the tools; `install` fetches the missing ones, otherwise the one command that does so is printed.
     pub(crate) fn find(install: bool) -> Result<Self> {
-        let mut wanted = vec![GIT, STRACE, VALGRIND, MUSL];
+        let mut wanted = vec![GIT, STRACE, VALGRIND, MUSL, SIMULATOR];
         wanted.extend(AARCH64);
+        wanted.extend(SIMULATED);
+        wanted.extend(C_PEERS);
         if crate::toolchain::of_rustup_with_sources().is_none() {
             wanted.extend(SOURCES);
         }
-        let missing: Vec<&str> = wanted
+        let mut missing: Vec<&str> = wanted
             .iter()
             .filter(|tool| !is_present(tool))
             .map(|tool| tool.package)
             .collect();
+        // Some packages bring several programs.
+        missing.sort_unstable();
+        missing.dedup();
         if !missing.is_empty() {
             if install {
                 install_packages(&missing)?;
@@ -100,6 +146,8 @@ impl Tools {
             valgrind: is_present(&VALGRIND),
             musl_gcc: is_present(&MUSL),
             aarch64: AARCH64.iter().all(is_present),
+            simulator: is_present(&SIMULATOR),
+            c_peers: C_PEERS.iter().all(is_present),
         })
     }
 }

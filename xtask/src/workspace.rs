@@ -28,6 +28,7 @@ struct Metadata {
 #[derive(Debug, Deserialize)]
 struct Package {
     name: String,
+    version: String,
     rust_version: Option<String>,
     targets: Vec<Target>,
 }
@@ -70,6 +71,13 @@ impl Workspace {
             .any(|target| target.name == bench && target.kind.iter().any(|kind| kind == "bench"))
     }
 
+    /// Whether cargo would unpack one of the workspace's packages to a folder of this name.
+    pub(crate) fn unpacks_to(&self, folder: &str) -> bool {
+        self.packages
+            .iter()
+            .any(|package| folder == format!("{}-{}", package.name, package.version))
+    }
+
     /// The oldest Rust that `package` promises to build with.
     pub(crate) fn rust_version(&self, package: &str) -> Option<&str> {
         self.packages
@@ -83,6 +91,19 @@ impl Workspace {
     pub(crate) fn target_for(&self, what: &str) -> PathBuf {
         self.target.join("xtask").join(what)
     }
+}
+
+/// The name of the commit that is checked out; empty where there is none.
+pub(crate) fn commit(root: &Path) -> String {
+    Command::new("git")
+        .arg("-C")
+        .arg(root)
+        .args(["rev-parse", "HEAD"])
+        .output()
+        .ok()
+        .filter(|output| output.status.success())
+        .map(|output| String::from_utf8_lossy(&output.stdout).trim().to_owned())
+        .unwrap_or_default()
 }
 
 /// The files of a working tree: what git tracks, and what it neither tracks nor ignores; paths relative to `root`.

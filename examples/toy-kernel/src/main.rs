@@ -7,6 +7,7 @@
 use percolog::counter::Counter;
 use percolog::cpu::{self, Platform, SlotSource};
 use percolog::oplog::{Absorb, Birth, Death, Logged, Operation, unique};
+use percolog::reclaim::{Domain, Link, Owned};
 use std::cell::Cell;
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Mutex;
@@ -89,6 +90,45 @@ impl Operation<BTreeMap<u64, u64>> for Map {
     }
 }
 
+/// The sections in which the timetable is read.
+static READERS: Domain = Domain::new();
+
+/// Who may run for how long: read at every step, and now and then replaced by another one.
+static TIMETABLE: Link<Timetable> = Link::null();
+
+struct Timetable {
+    /// By task; all the same, so that half of one table and half of another would show.
+    slices: [u64; TASKS as usize],
+}
+
+/// What the timetable says of a task. Another task may replace it at any time; so may this one, which
+/// goes on reading the old one.
+fn slice(task: u64, replace: bool) -> u64 {
+    let section = READERS.enter();
+    let Some(timetable) = TIMETABLE.load(&section) else {
+        return 0;
+    };
+    let slice = timetable.slices[0];
+    if replace {
+        replace_timetable(slice + 1);
+    }
+    assert_eq!(
+        timetable.slices[task as usize], slice,
+        "a timetable was freed while it was read"
+    );
+    slice
+}
+
+fn replace_timetable(slice: u64) {
+    let new = Owned::new(Timetable {
+        slices: [slice; TASKS as usize],
+    });
+    if let Some(old) = TIMETABLE.swap(Some(new)) {
+        // SAFETY: only this link led to it, and it is read in sections of READERS.
+        unsafe { READERS.retire(old) };
+    }
+}
+
 /// A task: it maps something at each step and unmaps what it mapped the step before.
 struct Task {
     number: u64,
@@ -107,6 +147,7 @@ impl Task {
             return false;
         }
         self.steps -= 1;
+        assert_ne!(slice(self.number, self.steps.is_multiple_of(10)), 0);
         let (birth, death) = unique();
         REVERSE_MAP.queue(Map::Add(birth, self.number));
         SYSTEM_CALLS.increment();
@@ -126,6 +167,7 @@ fn main() {
             })
             .collect::<VecDeque<_>>(),
     );
+    replace_timetable(1);
     let finished = AtomicUsize::new(0);
     let out_of_order = AtomicBool::new(false);
 
@@ -156,6 +198,13 @@ fn main() {
         }
     });
 
+    // Each processor frees what tasks have retired on it.
+    for processor in 0..PROCESSORS as u32 {
+        PROCESSOR.set(processor);
+        READERS.collect();
+    }
+    let timetables = READERS.stats();
+
     let calls = SYSTEM_CALLS.sum();
     let stats = REVERSE_MAP.stats();
     println!("{PROCESSORS} processors, {TASKS} tasks, {calls} system calls");
@@ -163,10 +212,16 @@ fn main() {
         "reverse map: {} updates executed, {} never had to be",
         stats.executed, stats.absorbed
     );
+    println!(
+        "timetable: {} replaced, {} of them freed",
+        timetables.retired, timetables.destroyed
+    );
     assert_eq!(calls, (TASKS * STEPS * 2) as i64, "a system call was not counted");
     assert!(REVERSE_MAP.synchronize().is_empty(), "a mapping was left behind");
     assert!(!out_of_order.into_inner(), "a mapping was removed too late");
     assert!(stats.slots <= PROCESSORS, "only processors have slots");
     assert_eq!(stats.clock_violations, 0);
+    assert!(timetables.retired > 0, "nothing was replaced");
+    assert_eq!(timetables.unreclaimed, 0, "a timetable was left behind");
     println!("everything is accounted for");
 }

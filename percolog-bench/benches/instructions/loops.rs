@@ -5,6 +5,9 @@ use std::hint::black_box;
 
 use percolog::counter::Counter;
 use percolog::oplog::{Logged, LoggedFn};
+use percolog::reclaim::{Domain, Link, Owned};
+use percolog::reduce::{Reducer, Sum};
+use percolog::refcount::CoreArc;
 use percolog_bench::append::{Note, NoteLog};
 use percolog_bench::peers::{AbsorbingEdit, Edit};
 
@@ -15,8 +18,14 @@ pub(crate) enum Loop {
     Current,
     /// `Counter::add`.
     CounterAdd,
-    /// `Counter::sum` of a counter that one thread adds to.
+    /// `Counter::sum` of a counter that nobody adds to any more: it is one word.
     CounterSum,
+    /// `Counter::add` and `Counter::sum` in turn, of a counter that is hot and stays so.
+    CounterAddAndSum,
+    /// `Reducer::update` of a sum.
+    ReducerUpdate,
+    /// A clone of a `CoreArc`, and its drop.
+    CoreArcClone,
     /// `Logged::queue` of an operation that costs nothing, merges at the limit included.
     Queue,
     /// `LoggedFn::update`, likewise.
@@ -29,21 +38,34 @@ pub(crate) enum Loop {
     SynchronizeClean,
     /// One `queue` and one `synchronize`.
     QueueAndSynchronize,
+    /// An empty section of [`percolog::reclaim`].
+    Section,
+    /// `Domain::retire` of a new object of 64 bytes, with its allocation and its destruction.
+    Retire,
 }
 
 static HITS: Counter = Counter::new();
 
+static TOTAL: Reducer<Sum<u64>> = Reducer::new();
+
+static DOMAIN: Domain = Domain::new();
+
 impl Loop {
-    pub(crate) const ALL: [Self; 9] = [
+    pub(crate) const ALL: [Self; 14] = [
         Self::Current,
         Self::CounterAdd,
         Self::CounterSum,
+        Self::CounterAddAndSum,
+        Self::ReducerUpdate,
+        Self::CoreArcClone,
         Self::Queue,
         Self::Update,
         Self::QueueEdit,
         Self::QueueAbsorbed,
         Self::SynchronizeClean,
         Self::QueueAndSynchronize,
+        Self::Section,
+        Self::Retire,
     ];
 
     /// Its name in `instructions.toml`.
@@ -52,12 +74,17 @@ impl Loop {
             Self::Current => "current",
             Self::CounterAdd => "counter_add",
             Self::CounterSum => "counter_sum",
+            Self::CounterAddAndSum => "counter_add_and_sum",
+            Self::ReducerUpdate => "reducer_update",
+            Self::CoreArcClone => "core_arc_clone",
             Self::Queue => "queue",
             Self::Update => "update",
             Self::QueueEdit => "queue_edit",
             Self::QueueAbsorbed => "queue_absorbed",
             Self::SynchronizeClean => "synchronize_clean",
             Self::QueueAndSynchronize => "queue_and_synchronize",
+            Self::Section => "section",
+            Self::Retire => "retire",
         }
     }
 
@@ -83,6 +110,25 @@ impl Loop {
                 HITS.increment();
                 for _ in 0..operations {
                     black_box(HITS.sum());
+                }
+            }
+            Self::CounterAddAndSum => {
+                (0..100).for_each(|_| HITS.increment());
+                for _ in 0..operations {
+                    HITS.increment();
+                    black_box(HITS.sum());
+                }
+            }
+            Self::ReducerUpdate => {
+                for _ in 0..operations {
+                    TOTAL.update(|sum| sum.add(black_box(1)));
+                }
+                black_box(TOTAL.read());
+            }
+            Self::CoreArcClone => {
+                let reference = CoreArc::new(7);
+                for _ in 0..operations {
+                    drop(black_box(reference.clone()));
                 }
             }
             Self::Queue => {
@@ -135,6 +181,21 @@ impl Loop {
                     log.queue(black_box(Note([turn, 1, 2])));
                     black_box(*log.synchronize());
                 }
+            }
+            Self::Section => {
+                for _ in 0..operations {
+                    drop(black_box(DOMAIN.enter()));
+                }
+            }
+            Self::Retire => {
+                let mut link = Link::new(Owned::new([0_u64; 8]));
+                for turn in 0..operations {
+                    if let Some(old) = link.swap(Some(Owned::new(black_box([turn; 8])))) {
+                        // SAFETY: it was in no other link.
+                        unsafe { DOMAIN.retire(old) };
+                    }
+                }
+                drop(link.take());
             }
         }
     }

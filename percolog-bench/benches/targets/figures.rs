@@ -1,16 +1,20 @@
 //! What is measured, against what, and what is asked of it.
 
 use std::fmt;
+use std::num::NonZeroU64;
 use std::time::{Duration, Instant};
 
 use percolog::cpu;
 use percolog_bench::append::{self, BATCH, NoteLog};
 use percolog_bench::counters::CounterKind;
 use percolog_bench::freeing::{PENDING, Payload};
+use percolog_bench::host::Host;
 use percolog_bench::runner::{Cell, Figure, RunError, Settings};
 use percolog_bench::sets::{Answers, Load, Pattern, SetKind};
 
-use crate::{Effort, Measured, latency, sweeps};
+use crate::{
+    Effort, Measured, in_use, latency, lifetimes, reads, reclaim, reducers, references, sweeps,
+};
 
 /// What a number counts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -19,6 +23,7 @@ pub(crate) enum Unit {
     MillionsASecond,
     ReadsAnUpdate,
     Bytes,
+    Kilobytes,
 }
 
 impl Unit {
@@ -28,16 +33,20 @@ impl Unit {
             Self::MillionsASecond => "million/s",
             Self::ReadsAnUpdate => "reads/update",
             Self::Bytes => "bytes",
+            Self::Kilobytes => "KiB",
         }
     }
 
     pub(crate) fn show(self, value: f64) -> String {
         match self {
+            _ if value.is_infinite() => "never".to_owned(),
+            Self::Nanoseconds if value >= 1e7 => format!("{:.1} ms", value / 1e6),
+            Self::Nanoseconds if value >= 1e4 => format!("{:.1} µs", value / 1e3),
             Self::Nanoseconds => format!("{value:.2} ns"),
             Self::MillionsASecond => format!("{value:.1} M/s"),
-            Self::ReadsAnUpdate if value.is_infinite() => "never".to_owned(),
             Self::ReadsAnUpdate => format!("{value:.0e}"),
             Self::Bytes => format!("{value} bytes"),
+            Self::Kilobytes => format!("{value:.0} KiB"),
         }
     }
 }
@@ -139,16 +148,47 @@ impl Line {
     }
 }
 
-/// Measures everything.
-pub(crate) fn measure(effort: Effort) -> Measured {
-    let mut lines = single_operations(effort);
-    lines.extend(counters(effort)?);
-    lines.extend(memory());
-    lines.extend(sets(effort)?);
-    lines.extend(answers(effort)?);
-    lines.extend(sweeps::read_ratios(effort)?);
-    lines.extend(freeing(effort));
-    lines.extend(latency::at_the_limit(effort));
+/// A part of the figures, and how they are measured.
+type Group = (&'static str, fn(Effort) -> Measured);
+
+const GROUPS: [Group; 12] = [
+    ("operations", |effort| Ok(single_operations(effort))),
+    ("counters", counters),
+    ("reads", reads::all),
+    ("sloppy", in_use::all),
+    ("reducers", reducers::all),
+    ("references", |effort| {
+        let mut lines = references::all(effort)?;
+        lines.extend(lifetimes::all(effort));
+        Ok(lines)
+    }),
+    ("memory", |_| Ok(memory())),
+    ("sets", sets),
+    ("answers", answers),
+    ("ratios", sweeps::read_ratios),
+    ("freeing", |effort| {
+        let mut lines = freeing(effort);
+        lines.extend(latency::at_the_limit(effort));
+        Ok(lines)
+    }),
+    ("reclaim", reclaim::all),
+];
+
+/// The names of the groups.
+pub(crate) fn groups() -> impl Iterator<Item = &'static str> {
+    GROUPS.into_iter().map(|(name, _)| name)
+}
+
+/// Measures everything, or the one group that is asked for.
+pub(crate) fn measure(effort: Effort, only: Option<&str>) -> Measured {
+    // Asking for the kernel's barrier takes it milliseconds, once in a process: they are no cell's.
+    let _ = cpu::barrier::mode();
+    let mut lines = Vec::new();
+    for (name, group) in GROUPS {
+        if only.is_none_or(|only| only == name) {
+            lines.extend(group(effort)?);
+        }
+    }
     Ok(lines)
 }
 
@@ -226,7 +266,37 @@ pub(crate) fn duel<const N: usize>(
     }))
 }
 
-fn millions(figure: Figure) -> f64 {
+/// How many threads work in the groups that go up to what the machine has: one, two, and more where there are processors.
+pub(crate) fn up_to_the_machine() -> impl Iterator<Item = usize> {
+    let cpus = Host::describe().cpus;
+    [1, 2, 4, 8, 16]
+        .into_iter()
+        .filter(move |&threads| threads <= cpus.max(2))
+}
+
+/// "1 thread", "2 threads".
+pub(crate) fn on(threads: usize) -> String {
+    format!("{threads} thread{}", if threads == 1 { "" } else { "s" })
+}
+
+/// How rates of reads are called in the names of figures.
+pub(crate) fn one_read_in(updates: Option<NonZeroU64>) -> String {
+    match updates.map(NonZeroU64::get) {
+        None => "no reads".to_owned(),
+        Some(1_000_000) => "a read in 10⁶".to_owned(),
+        Some(updates) => format!("a read in {updates}"),
+    }
+}
+
+/// The rates of reads that counters are measured with: none, 10⁻⁶, 10⁻³, and one in a hundred.
+pub(crate) const READS: [Option<NonZeroU64>; 4] = [
+    None,
+    NonZeroU64::new(1_000_000),
+    NonZeroU64::new(1000),
+    NonZeroU64::new(100),
+];
+
+pub(crate) fn millions(figure: Figure) -> f64 {
     figure.median / 1e6
 }
 

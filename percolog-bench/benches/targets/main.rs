@@ -1,11 +1,17 @@
 //! Every published figure, measured in one run beside its limit or its peer, as a table or as `--json`.
 //!
-//! `cargo bench -p percolog-bench --bench targets` (about two minutes); `-- --quick` to try it; `-- --json` for
-//! programs. It says which targets are met and does not fail when one is missed: a figure is the machine's as much as
+//! `cargo bench -p percolog-bench --bench targets` (about seven minutes); `-- --quick` to try it; `-- --only reclaim`
+//! for one group of figures; `-- --json` for programs. With `--features c-peers` the reclaimers in C take part. It says which targets are met and does not fail when one is missed: a figure is the machine's as much as
 //! the library's, and a machine that is shared has bad moments.
 
 mod figures;
+mod in_use;
 mod latency;
+mod lifetimes;
+mod reads;
+mod reclaim;
+mod reducers;
+mod references;
 mod sweeps;
 
 use std::process::ExitCode;
@@ -36,14 +42,27 @@ fn main() -> ExitCode {
         samples: 31,
     };
     let mut benchmarking = false;
-    for argument in std::env::args().skip(1) {
+    let mut only = None;
+    let mut arguments = std::env::args().skip(1);
+    while let Some(argument) = arguments.next() {
         match argument.as_str() {
             "--json" => as_json = true,
             // What cargo passes to every benchmark.
             "--bench" => benchmarking = true,
             "--quick" => effort = quick(),
+            "--only" => {
+                only = arguments.next();
+                let is_known = figures::groups().any(|group| Some(group) == only.as_deref());
+                if !is_known {
+                    let groups: Vec<_> = figures::groups().collect();
+                    eprintln!("targets: --only takes one of {}", groups.join(", "));
+                    return ExitCode::from(2);
+                }
+            }
             other => {
-                eprintln!("targets: unknown argument {other:?}; there are --json and --quick");
+                eprintln!(
+                    "targets: unknown argument {other:?}; there are --json, --only and --quick"
+                );
                 return ExitCode::from(2);
             }
         }
@@ -52,7 +71,7 @@ fn main() -> ExitCode {
         // `cargo test --all-targets` runs benchmarks too: see that everything works, measure nothing.
         effort = quick();
     }
-    match figures::measure(effort) {
+    match figures::measure(effort, only.as_deref()) {
         Ok(lines) if as_json => print_json(&lines),
         Ok(lines) => print_table(&lines),
         Err(error) => {
@@ -102,8 +121,8 @@ fn print_table(lines: &[Line]) {
         if let Some(beside) = &line.beside {
             println!("    beside: {}", beside.name);
         }
-        if !line.remark.is_empty() {
-            println!("    {}", line.remark);
+        for part in wrapped(&line.remark) {
+            println!("    {part}");
         }
     }
     let missed = lines
@@ -112,6 +131,26 @@ fn print_table(lines: &[Line]) {
         .count();
     let targets = lines.iter().filter(|line| line.is_met().is_some()).count();
     println!("\n{} of {targets} targets met", targets - missed);
+}
+
+/// The lines of a remark, none wider than the table.
+fn wrapped(remark: &str) -> Vec<String> {
+    const WIDTH: usize = 96;
+    let mut lines = Vec::new();
+    let mut line = String::new();
+    for word in remark.split_whitespace() {
+        if !line.is_empty() && line.chars().count() + 1 + word.chars().count() > WIDTH {
+            lines.push(std::mem::take(&mut line));
+        }
+        if !line.is_empty() {
+            line.push(' ');
+        }
+        line.push_str(word);
+    }
+    if !line.is_empty() {
+        lines.push(line);
+    }
+    lines
 }
 
 fn print_json(lines: &[Line]) {

@@ -4,10 +4,13 @@ use std::num::NonZeroU64;
 
 use percolog_bench::counters::CounterKind;
 use percolog_bench::crossing::{Crossing, Point, crossing};
+use percolog_bench::in_use;
+use percolog_bench::peers::{AtomicGauge, LongAdder, SloppyGauge};
 use percolog_bench::runner::Figure;
 use percolog_bench::sets::{Answers, Load, Pattern, Question, SetKind};
 
 use crate::figures::{Line, Unit, duel};
+use crate::in_use::cell;
 use crate::{Effort, Measured};
 
 /// Updates a read, from never to one read an update.
@@ -34,6 +37,7 @@ pub(crate) fn read_ratios(effort: Effort) -> Measured {
     };
     let mut lines = sets(effort)?;
     lines.extend(counters(effort)?);
+    lines.extend(things_in_use(effort)?);
     Ok(lines)
 }
 
@@ -74,26 +78,58 @@ fn sets(effort: Effort) -> Measured {
 }
 
 fn counters(effort: Effort) -> Measured {
-    let mut against_atomic = Vec::new();
-    let mut against_contatori = Vec::new();
+    const PEERS: [(&str, CounterKind); 3] = [
+        ("AtomicU64", CounterKind::Atomic),
+        ("contatori", CounterKind::Contatori),
+        ("LongAdder", CounterKind::LongAdder),
+    ];
+    let mut points = PEERS.map(|_| Vec::new());
     for updates in UPDATES_PER_READ {
         let adds_per_read = updates.and_then(NonZeroU64::new);
         let run = |kind: CounterKind| move |settings| kind.run(settings, adds_per_read);
-        let [atomic, ours, contatori] = duel(
+        let [peers @ .., ours] = duel(
             effort,
             2,
             [
-                &run(CounterKind::Atomic),
+                &run(PEERS[0].1),
+                &run(PEERS[1].1),
+                &run(PEERS[2].1),
                 &run(CounterKind::Percolog),
-                &run(CounterKind::Contatori),
+            ],
+        )?;
+        for (points, peer) in points.iter_mut().zip(peers) {
+            points.push(point(updates, ours, peer));
+        }
+    }
+    let lines = PEERS.iter().zip(&points);
+    Ok(lines
+        .map(|((name, _), points)| line(&format!("Counter loses to {name} from"), points))
+        .collect())
+}
+
+/// Pairs of acquire and release, with reads by `in_use`.
+fn things_in_use(effort: Effort) -> Measured {
+    let (mut against_atomic, mut against_adder) = (Vec::new(), Vec::new());
+    for updates in UPDATES_PER_READ {
+        let load = in_use::Load {
+            pattern: in_use::Pattern::Pairs,
+            updates_per_read: updates.and_then(NonZeroU64::new),
+        };
+        let [atomic, adder, ours] = duel(
+            effort,
+            2,
+            [
+                &cell::<AtomicGauge>(load),
+                &cell::<LongAdder>(load),
+                &cell::<SloppyGauge>(load),
             ],
         )?;
         against_atomic.push(point(updates, ours, atomic));
-        against_contatori.push(point(updates, ours, contatori));
+        against_adder.push(point(updates, ours, adder));
     }
     Ok(vec![
-        line("Counter loses to AtomicU64 from", &against_atomic),
-        line("Counter loses to contatori from", &against_contatori),
+        line("SloppyCounter loses to AtomicI64 from", &against_atomic),
+        line("SloppyCounter loses to LongAdder from", &against_adder),
     ])
 }
 

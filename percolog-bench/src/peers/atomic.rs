@@ -2,7 +2,7 @@
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use crate::counters::CounterPeer;
+use crate::counters::{Bytes, CounterPeer, Reading};
 
 /// One atomic counter, alone on its cache line: no neighbour slows it down.
 #[derive(Debug)]
@@ -15,6 +15,7 @@ static HITS: Alone = Alone(AtomicU64::new(0));
 
 impl CounterPeer for Atomic {
     const NAME: &'static str = "static AtomicU64";
+    const READING: Reading = Reading::OneMoment;
 
     #[inline]
     fn add() {
@@ -25,5 +26,10 @@ impl CounterPeer for Atomic {
     #[inline]
     fn total() -> u64 {
         HITS.0.load(Ordering::Relaxed)
+    }
+
+    fn bytes(_threads: usize) -> Bytes {
+        // The word; kept apart from its neighbours it takes a line.
+        Bytes::always(size_of::<AtomicU64>())
     }
 }

@@ -1,9 +1,9 @@
-//! `contatori`: 64 shards a counter, each thread on the shard of its number.
+//! `contatori`: 128 shards a counter, each thread on the shard of its number.
 
 use contatori::counters::unsigned::Unsigned;
 use contatori::counters::{CounterValue, Observable};
 
-use crate::counters::CounterPeer;
+use crate::counters::{Bytes, CounterPeer, Reading};
 
 /// contatori's unsigned counter in a static.
 #[derive(Debug)]
@@ -13,6 +13,7 @@ static HITS: Unsigned = Unsigned::new();
 
 impl CounterPeer for Contatori {
     const NAME: &'static str = "contatori Unsigned";
+    const READING: Reading = Reading::FinishedAdds;
 
     #[inline]
     fn add() {
@@ -25,5 +26,10 @@ impl CounterPeer for Contatori {
             CounterValue::Unsigned(total) => total,
             other => unreachable!("an unsigned counter gave {other:?}"),
         }
+    }
+
+    fn bytes(_threads: usize) -> Bytes {
+        // All shards are there from the start.
+        Bytes::always(size_of::<Unsigned>())
     }
 }

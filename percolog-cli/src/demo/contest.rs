@@ -10,7 +10,7 @@ use super::{CELL, CELLS, QUICK_CELL};
 use crate::args;
 use crate::failure::Failure;
 use crate::format;
-use crate::report::{Headline, Role, Section, Series, Unit};
+use crate::report::{Column, Headline, Role, Section, Series, Unit};
 
 /// What is measured, how long and how often.
 pub(crate) struct Plan {
@@ -154,7 +154,7 @@ impl Contest {
             title: self.title,
             workload: self.workload,
             unit: self.unit,
-            threads,
+            columns: threads.into_iter().map(Column::measured).collect(),
             series,
             headline: None,
             findings: Vec::new(),
@@ -258,13 +258,14 @@ mod tests {
         };
         let plan = Plan::new(&arguments(&[1, 2, 8], false), 2);
         let section = contest(false).run(&plan).expect("measured");
-        assert_eq!(section.threads, [1, 2, 8]);
+        assert_eq!(section.columns, [1, 2, 8].map(Column::measured));
         // Twice three measurements on one and on two threads, twice one on eight.
         assert_eq!(calls.get(), 2 * (3 + 3 + 1));
         // The first contestant's measurements on one thread were the calls 1, 7 and 11.
         let rate = section.series[0].rates[0];
         assert_eq!((rate.slowest, rate.median, rate.fastest), (1.0, 7.0, 11.0));
-        assert_eq!(contest(true).run(&plan).expect("measured").threads, [1, 2]);
+        let section = contest(true).run(&plan).expect("measured");
+        assert_eq!(section.columns, [1, 2].map(Column::measured));
     }
 
     #[test]

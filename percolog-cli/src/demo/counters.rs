@@ -37,7 +37,7 @@ const PEER: usize = 2;
 
 fn explain(section: &Section, column: usize) -> (Option<Headline>, Vec<String>) {
     let unit = section.unit;
-    let threads = format::threads(section.threads[column]);
+    let threads = section.columns[column].size();
     let ratio = section.ratio(OURS, column);
     let mut findings = vec![format!(
         "On {threads}, Counter does {} million adds a second where the atomic does {}: {}.",

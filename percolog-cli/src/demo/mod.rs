@@ -3,18 +3,16 @@
 //! Each part is a contest: the structure the user has today first, what percolog offers, and the best-known crate
 //! beside it. Parts are measured, shown and explained one after the other; the page is written at the end.
 
-mod contest;
+pub(crate) mod contest;
 mod counters;
 mod screen;
 mod sets;
-mod trace;
+pub(crate) mod trace;
 
-use std::sync::Arc;
 use std::time::Duration;
 
 use percolog::cpu;
 use percolog_bench::host::Host;
-use percolog_papers::trace::Trace;
 use serde::Serialize;
 
 use crate::args::{self, Part};
@@ -22,7 +20,6 @@ use crate::failure::Failure;
 use crate::output::Output;
 use crate::report::destination::Destination;
 use crate::report::{Machine, Report, Section, page};
-use crate::traces;
 use contest::{Contest, Plan};
 
 /// How long one measurement lasts, unless the user says otherwise: as long as twenty seconds for all allow.
@@ -56,7 +53,7 @@ pub(crate) fn run(arguments: &args::Demo, output: &mut Output) -> Result<(), Fai
         contests.push(sets::fresh_ids());
     }
     if wanted(Part::Trace) {
-        contests.push(trace::contest(Arc::new(traces::built_in()?)));
+        contests.push(trace::contest()?);
     }
 
     if !output.is_json() {
@@ -64,6 +61,8 @@ pub(crate) fn run(arguments: &args::Demo, output: &mut Output) -> Result<(), Fai
         output.write(&heading)?;
     }
     let mut report = Report {
+        title: "What percolog does for what you have",
+        subject: String::new(),
         version: env!("CARGO_PKG_VERSION"),
         machine: machine(host),
         cell_milliseconds: plan.cell.as_millis() as u64,
@@ -71,7 +70,10 @@ pub(crate) fn run(arguments: &args::Demo, output: &mut Output) -> Result<(), Fai
         sections: Vec::new(),
     };
     for contest in contests {
-        let section = contest.run(&plan)?;
+        let mut section = contest.run(&plan)?;
+        if section.name == trace::NAME {
+            trace::simulate(&mut section, arguments.quick)?;
+        }
         if !output.is_json() {
             let text = screen::section(output, &section);
             output.write(&text)?;
@@ -91,27 +93,13 @@ pub(crate) fn run(arguments: &args::Demo, output: &mut Output) -> Result<(), Fai
     }
 }
 
-/// Times a trace through the reverse maps, as the third part of the demonstration does.
-pub(crate) fn time_trace(
-    trace: Arc<Trace>,
-    threads: Vec<usize>,
-    cell: Duration,
-    host: &Host,
-) -> Result<Section, Failure> {
-    trace::contest(trace).run(&Plan {
-        threads,
-        cell,
-        cells: CELLS,
-        cpus: host.cpus,
-    })
-}
-
 /// A section as it is shown on the terminal.
 pub(crate) fn show(output: &Output, section: &Section) -> String {
     screen::section(output, section)
 }
 
-fn machine(host: Host) -> Machine {
+/// The machine that is measured.
+pub(crate) fn machine(host: Host) -> Machine {
     let clock = cpu::clock::health();
     Machine {
         processor: host.processor,

@@ -42,16 +42,23 @@ pub(crate) fn section(output: &Output, section: &Section) -> String {
         output.strong(section.title),
         wrap(section.workload, "")
     );
-    let columns: Vec<usize> = (0..section.threads.len()).collect();
+    let columns: Vec<usize> = (0..section.columns.len()).collect();
+    let both = section.simulated_column().is_some();
     // As many columns as fit side by side; the others below them.
     for some in columns.chunks(((WIDTH - names) / COLUMN).max(1)) {
-        let mut head = left("", names);
-        for &column in some {
-            head.push_str(&right(&format::threads(section.threads[column]), FIGURE));
-            head.push_str(&" ".repeat(COLUMN - FIGURE));
+        // Where there are two instruments, each figure says which is its own.
+        if both {
+            text.push_str(&head(output, names, some, |column| {
+                if section.columns[column].is_measured() {
+                    "measured".to_owned()
+                } else {
+                    "simulated".to_owned()
+                }
+            }));
         }
-        text.push_str(&output.faint(head.trim_end()));
-        text.push('\n');
+        text.push_str(&head(output, names, some, |column| {
+            section.columns[column].size()
+        }));
         for (row, series) in section.series.iter().enumerate() {
             let mut line = left(series.name, names);
             for &column in some {
@@ -74,6 +81,16 @@ pub(crate) fn section(output: &Output, section: &Section) -> String {
     }
     text.push('\n');
     text
+}
+
+/// A line above the figures of `columns`.
+fn head(output: &Output, names: usize, columns: &[usize], of: impl Fn(usize) -> String) -> String {
+    let mut line = left("", names);
+    for &column in columns {
+        line.push_str(&right(&of(column), FIGURE));
+        line.push_str(&" ".repeat(COLUMN - FIGURE));
+    }
+    format!("{}\n", output.faint(line.trim_end()))
 }
 
 fn cell(output: &Output, section: &Section, row: usize, column: usize) -> String {
@@ -99,13 +116,13 @@ fn cell(output: &Output, section: &Section, row: usize, column: usize) -> String
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::report::examples;
+    use crate::report::{Column, examples};
 
     #[test]
     fn a_section_fits_the_terminal() {
         let output = Output::new(true, false);
         let mut wide = examples::section();
-        wide.threads = vec![1, 2, 4, 8, 16, 32, 64];
+        wide.columns = [1, 2, 4, 8, 16, 32, 64].map(Column::measured).to_vec();
         for series in &mut wide.series {
             series.rates = vec![series.rates[0]; 7];
         }

@@ -3,7 +3,6 @@
 use percolog_bench::sets::{Load, Pattern, SetKind};
 
 use super::contest::{Contest, Contestant, as_many, nanoseconds};
-use crate::format;
 use crate::report::{Headline, Role, Section, Unit};
 
 /// The contest on ids that come back.
@@ -71,7 +70,7 @@ const DASH: usize = 3;
 const FRESH_DASH: usize = 2;
 
 fn explain_reused(section: &Section, column: usize) -> (Option<Headline>, Vec<String>) {
-    let threads = format::threads(section.threads[column]);
+    let threads = section.columns[column].size();
     let ratio = section.ratio(ABSORBING, column);
     let mut findings = vec![format!(
         "On {threads}, Logged with absorption takes {} changes as the mutex; without absorption, {}.",
@@ -106,7 +105,7 @@ fn explain_reused(section: &Section, column: usize) -> (Option<Headline>, Vec<St
 }
 
 fn explain_fresh(section: &Section, column: usize) -> (Option<Headline>, Vec<String>) {
-    let threads = format::threads(section.threads[column]);
+    let threads = section.columns[column].size();
     let findings = vec![
         format!(
             "On {threads}, Logged takes {} changes as the mutex; absorption would find nothing to absorb.",
@@ -134,7 +133,7 @@ fn explain_fresh(section: &Section, column: usize) -> (Option<Headline>, Vec<Str
 
 /// Where the set that answers every call stands. It keeps no order and offers no view of one instant.
 fn beside_dashset(section: &Section, column: usize, ratio: f64, log: &str) -> String {
-    let threads = format::threads(section.threads[column]);
+    let threads = section.columns[column].size();
     if ratio > 1.05 {
         format!(
             "DashSet wins: {} changes a second as {log} on {threads}, and it answers each call. It keeps no order and \

@@ -2,65 +2,115 @@
 
 use std::sync::Arc;
 
-use percolog_papers::replay::{self, Structure};
-use percolog_papers::trace::Trace;
+use percolog_papers::replay;
+use percolog_papers::subsystem::{Implementation, Subsystem};
 
 use super::contest::{Contest, Contestant, as_many};
+use crate::failure::Failure;
 use crate::format;
+use crate::replay::measure::calls_an_event;
+use crate::replay::simulate::{self, Machine};
+use crate::replay::{Source, failure};
 use crate::report::{Headline, Role, Section, Unit};
-use crate::traces::replay_failure;
 
-/// The contest of the reverse maps on a trace.
-pub(crate) fn contest(trace: Arc<Trace>) -> Contest {
-    Contest {
-        name: "trace",
+/// What the reverse map is made of.
+pub(crate) const IMPLEMENTATIONS: [Implementation; 3] = [
+    Implementation::Mutex,
+    Implementation::Oplog,
+    Implementation::OplogAbsorb,
+];
+
+/// What the section is called.
+pub(crate) const NAME: &str = "trace";
+
+/// The machine that is simulated.
+const MACHINE: &str = "opteron-48";
+/// So many events are simulated: enough for every core to have some, few enough for a few seconds.
+const EVENTS: u64 = 5000;
+/// With `--quick`.
+const FEW_EVENTS: u64 = 500;
+
+/// The contest of the reverse maps on the built-in trace.
+pub(crate) fn contest() -> Result<Contest, Failure> {
+    let load = Arc::new(Source::built_in(None)?.load(Subsystem::Files));
+    Ok(Contest {
+        name: NAME,
         title: "You have a program: a recorded run through the reverse map",
         workload: "Which process maps which part of a file: an operating system updates that map at every fork, exec, mmap and \
                    exit, and reads it only when a file is cut. The threads share out the processes of a recorded run and replay \
                    what they did.",
-        unit: Unit::millions("millions of recorded events a second"),
+        unit: Unit::millions("millions of updates and reads a second"),
         contestants: [
-            (Structure::Mutex, "Mutex", Role::Today),
-            (Structure::Logged, "Logged", Role::Plain),
+            (Implementation::Mutex, "Mutex", Role::Today),
+            (Implementation::Oplog, "Logged", Role::Plain),
             (
-                Structure::LoggedAbsorbing,
+                Implementation::OplogAbsorb,
                 "Logged with absorption",
                 Role::Best,
             ),
         ]
         .into_iter()
-        .map(|(structure, name, role)| {
-            let trace = Arc::clone(&trace);
+        .map(|(implementation, name, role)| {
+            let load = Arc::clone(&load);
             Contestant {
                 name,
                 role,
                 measure: Box::new(move |settings| {
                     let report = replay::time(
-                        &trace,
-                        structure,
-                        settings.threads,
-                        settings.duration,
+                        &load,
+                        implementation,
+                        &replay::Settings {
+                            threads: settings.threads,
+                            budget: settings.duration,
+                            work: 0,
+                        },
                         &|_| (),
                     )
-                    .map_err(replay_failure)?;
-                    Ok(report.events_per_second())
+                    .map_err(failure)?;
+                    Ok(report.events_per_second() * calls_an_event(&load))
                 }),
             }
         })
         .collect(),
         explain,
         without_more_threads_than_cpus: false,
+    })
+}
+
+/// Adds what the simulator says of a machine with many cores, if it can run here; else why it cannot.
+pub(crate) fn simulate(section: &mut Section, quick: bool) -> Result<(), Failure> {
+    if let Err(error) = percolog_sim::run::available() {
+        section.findings.push(format!(
+            "How it would be on 48 cores, the simulator could tell: {error}."
+        ));
+        return Ok(());
     }
+    let events = if quick { FEW_EVENTS } else { EVENTS };
+    let source = Source::built_in(Some(events))?;
+    let load = source.load(Subsystem::Files);
+    let machine = Machine::find(MACHINE, &[])?;
+    let moved = simulate::run(&source, &load, &IMPLEMENTATIONS, &machine, section)?;
+    if let (Some(column), [mutex, .., best]) = (section.simulated_column(), moved.as_slice()) {
+        section.findings.push(format!(
+            "Simulated, not measured: on {} of {MACHINE} the first {events} events go {} as fast with absorption as behind the \
+             mutex. Each update moves {} cache lines from core to core behind the mutex, {} with absorption.",
+            section.columns[column].size(),
+            format::ratio(section.ratio(ABSORBING, column)),
+            format::number(mutex.transfers_per_update),
+            format::number(best.transfers_per_update),
+        ));
+    }
+    Ok(())
 }
 
 const LOGGED: usize = 1;
 const ABSORBING: usize = 2;
 
 fn explain(section: &Section, column: usize) -> (Option<Headline>, Vec<String>) {
-    let threads = format::threads(section.threads[column]);
+    let threads = section.columns[column].size();
     let ratio = section.ratio(ABSORBING, column);
     let mut findings = vec![format!(
-        "On {threads}, the logged map with absorption takes {} events as the one behind a mutex; without absorption, {}.",
+        "On {threads}, the logged map with absorption takes {} updates as the one behind a mutex; without absorption, {}.",
         as_many(ratio),
         as_many(section.ratio(LOGGED, column)),
     )];
@@ -82,7 +132,7 @@ fn explain(section: &Section, column: usize) -> (Option<Headline>, Vec<String>) 
     let headline = Headline {
         ratio,
         caption: format!(
-            "recorded events a second on {threads}: Logged with absorption instead of a Mutex"
+            "recorded updates a second on {threads}: Logged with absorption instead of a Mutex"
         ),
         role: Role::Best,
     };

@@ -1,11 +1,11 @@
-//! `percolog doctor`: how slots and time are found on this machine, and whether that can be trusted.
+//! `percolog doctor`: how slots, time and barriers are found on this machine, and whether that can be trusted.
 //!
 //! A *problem* (a clock that cannot order updates, an environment variable without effect) makes the command exit
 //! with 1. A *fallback* is slower and correct: it is named, and no reason to fail.
 
 mod machine;
 
-use percolog::cpu::{self, SlotSource, clock};
+use percolog::cpu::{self, SlotSource, barrier, clock};
 use serde::Serialize;
 
 use crate::failure::Failure;
@@ -24,6 +24,7 @@ struct Diagnosis {
     rseq: Rseq,
     clock: Clock,
     skew: Option<Skew>,
+    barrier: Barrier,
     variables: Vec<Variable>,
     fallbacks: Vec<String>,
     problems: Vec<String>,
@@ -80,6 +81,12 @@ struct Pair {
 }
 
 #[derive(Debug, Serialize)]
+struct Barrier {
+    mode: String,
+    why: &'static str,
+}
+
+#[derive(Debug, Serialize)]
 struct Variable {
     name: &'static str,
     value: String,
@@ -87,7 +94,7 @@ struct Variable {
 }
 
 /// The variables of the environment that change what percolog does.
-const VARIABLES: [&str; 2] = ["PERCOLOG_CORES", "PERCOLOG_SLOTS"];
+const VARIABLES: [&str; 3] = ["PERCOLOG_CORES", "PERCOLOG_SLOTS", "PERCOLOG_BARRIER"];
 
 /// Prints the diagnosis, and fails if there is a problem.
 pub(crate) fn run(output: &mut Output) -> Result<(), Failure> {
@@ -209,6 +216,13 @@ fn diagnose() -> Diagnosis {
         }
     };
 
+    if barrier::mode() == barrier::Mode::Fence {
+        fallbacks.push(format!(
+            "barriers are fences, since {}: each outermost parallel section executes one",
+            barrier::why()
+        ));
+    }
+
     Diagnosis {
         healthy: problems.is_empty(),
         slots: Slots {
@@ -235,6 +249,10 @@ fn diagnose() -> Diagnosis {
             ticks_per_second,
         },
         skew,
+        barrier: Barrier {
+            mode: barrier::mode().to_string(),
+            why: barrier::why(),
+        },
         variables,
         fallbacks,
         problems,
@@ -357,6 +375,10 @@ fn show(diagnosis: &Diagnosis, output: &Output) -> String {
     }
     sheet.fact("violations met", &clock.violations.to_string());
     show_skew(&mut sheet, diagnosis);
+
+    sheet.heading("Barriers");
+    sheet.fact("mode", &diagnosis.barrier.mode);
+    sheet.fact("because", diagnosis.barrier.why);
 
     sheet.text.push('\n');
     for fallback in &diagnosis.fallbacks {

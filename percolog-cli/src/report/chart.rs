@@ -1,4 +1,5 @@
-//! A bar chart as inline SVG: one group of horizontal bars for each number of threads.
+//! A bar chart as inline SVG: one group of horizontal bars for each column. What was measured and what was simulated have
+//! scales of their own, as they are about different machines.
 //!
 //! Made by hand: the page has to open without a network or a script, in light and in dark, and what a drawing
 //! library would add (axes, scales, a canvas) is what a chart of nine bars does better without. Colours are classes of
@@ -7,7 +8,7 @@
 use std::fmt::Write;
 
 use crate::format;
-use crate::report::{Role, Section};
+use crate::report::{Instrument, Role, Section};
 
 const WIDTH: f64 = 880.0;
 /// Where bars begin: right of the names.
@@ -22,14 +23,7 @@ const GROUP_GAP: f64 = 16.0;
 /// The chart of a section.
 pub(crate) fn bars(section: &Section) -> String {
     let group = GROUP_HEAD + BAR_PITCH * section.series.len() as f64 + GROUP_GAP;
-    let height = group * section.threads.len() as f64 - GROUP_GAP;
-    let longest = section
-        .series
-        .iter()
-        .flat_map(|series| &series.rates)
-        .map(|rate| rate.fastest)
-        .fold(f64::MIN_POSITIVE, f64::max);
-    let x = |rate: f64| LEFT + (RIGHT - LEFT) * (rate / longest).clamp(0.0, 1.0);
+    let height = group * section.columns.len() as f64 - GROUP_GAP;
 
     let mut svg = String::new();
     // Writing to a String cannot fail: `let _` drops a result that is always Ok.
@@ -39,13 +33,15 @@ pub(crate) fn bars(section: &Section) -> String {
         escape(section.title),
         escape(section.unit.label)
     );
-    for (column, &threads) in section.threads.iter().enumerate() {
+    for (column, found) in section.columns.iter().enumerate() {
+        let longest = longest(section, &found.instrument);
+        let x = |rate: f64| LEFT + (RIGHT - LEFT) * (rate / longest).clamp(0.0, 1.0);
         let top = group * column as f64;
         let _ = write!(
             svg,
             r#"<text class="group" x="0" y="{:.1}">{}</text><line class="rule" x1="0" x2="{WIDTH}" y1="{:.1}" y2="{:.1}"/>"#,
             top + 16.0,
-            format::threads(threads),
+            escape(&found.label()),
             top + 23.0,
             top + 23.0,
         );
@@ -99,6 +95,21 @@ pub(crate) fn bars(section: &Section) -> String {
     }
     svg.push_str("</svg>");
     svg
+}
+
+/// The fastest of all that was found with one instrument: its bar is the longest.
+fn longest(section: &Section, instrument: &Instrument) -> f64 {
+    let columns = section.columns.iter().enumerate();
+    columns
+        .filter(|(_, column)| column.instrument == *instrument)
+        .flat_map(|(column, _)| {
+            section
+                .series
+                .iter()
+                .map(move |series| series.rates[column])
+        })
+        .map(|rate| rate.fastest)
+        .fold(f64::MIN_POSITIVE, f64::max)
 }
 
 /// The style sheet's class for a role.

@@ -7,9 +7,17 @@ pub(crate) mod page;
 use percolog_bench::runner::Figure;
 use serde::Serialize;
 
-/// Everything one run of `percolog demo` found.
+use crate::format;
+
+/// Everything one run of `percolog demo` or `percolog replay` found.
 #[derive(Debug, Serialize)]
 pub(crate) struct Report {
+    /// What it is about, as a heading.
+    #[serde(skip)]
+    pub(crate) title: &'static str,
+    /// What was looked at, if that is not this machine alone.
+    #[serde(skip)]
+    pub(crate) subject: String,
     /// The version of this command.
     pub(crate) version: &'static str,
     /// The machine that was measured.
@@ -33,7 +41,7 @@ pub(crate) struct Machine {
 }
 
 /// One comparison: what the user has today, and what could replace it.
-#[derive(Debug, Serialize)]
+#[derive(Clone, Debug, Serialize)]
 pub(crate) struct Section {
     /// A short name, for programs.
     pub(crate) name: &'static str,
@@ -43,14 +51,67 @@ pub(crate) struct Section {
     pub(crate) workload: &'static str,
     /// What a figure counts.
     pub(crate) unit: Unit,
-    /// The numbers of threads measured, ascending; the first is one.
-    pub(crate) threads: Vec<usize>,
+    /// On what, and with how many threads: what was measured first, by ascending numbers of threads; the first is one.
+    pub(crate) columns: Vec<Column>,
     /// One structure each; the first is what the user has today.
     pub(crate) series: Vec<Series>,
     /// The one ratio to remember.
     pub(crate) headline: Option<Headline>,
     /// What the figures mean, in sentences.
     pub(crate) findings: Vec<String>,
+}
+
+/// What one figure of each structure was found with.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub(crate) struct Column {
+    /// How many threads there were; in a simulation each has a core.
+    pub(crate) threads: usize,
+    /// On what.
+    pub(crate) instrument: Instrument,
+}
+
+/// What a figure was found with.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[serde(rename_all = "snake_case", tag = "kind")]
+pub(crate) enum Instrument {
+    /// Real threads on this machine.
+    Measured,
+    /// The coherence simulator.
+    Simulated {
+        /// The described machine.
+        machine: String,
+    },
+}
+
+impl Column {
+    /// Real threads on this machine.
+    pub(crate) fn measured(threads: usize) -> Self {
+        Self {
+            threads,
+            instrument: Instrument::Measured,
+        }
+    }
+
+    /// Whether real threads were measured.
+    pub(crate) fn is_measured(&self) -> bool {
+        self.instrument == Instrument::Measured
+    }
+
+    /// `2 threads`, `48 cores`.
+    pub(crate) fn size(&self) -> String {
+        match self.instrument {
+            Instrument::Measured => format::threads(self.threads),
+            Instrument::Simulated { .. } => format::plural(self.threads as u64, "core"),
+        }
+    }
+
+    /// `2 threads`, `48 cores of opteron-48, simulated`.
+    pub(crate) fn label(&self) -> String {
+        match &self.instrument {
+            Instrument::Measured => self.size(),
+            Instrument::Simulated { machine } => format!("{} of {machine}, simulated", self.size()),
+        }
+    }
 }
 
 /// What a figure counts.
@@ -78,13 +139,13 @@ impl Unit {
 }
 
 /// One structure's figures.
-#[derive(Debug, Serialize)]
+#[derive(Clone, Debug, Serialize)]
 pub(crate) struct Series {
     /// The structure.
     pub(crate) name: &'static str,
     /// Whose it is.
     pub(crate) role: Role,
-    /// One figure for each number of threads.
+    /// One figure for each column.
     pub(crate) rates: Vec<Rate>,
 }
 
@@ -136,7 +197,7 @@ impl From<Figure> for Rate {
 }
 
 /// The one ratio of a section to remember.
-#[derive(Debug, Serialize)]
+#[derive(Clone, Debug, Serialize)]
 pub(crate) struct Headline {
     /// The ratio of two rates.
     pub(crate) ratio: f64,
@@ -146,23 +207,48 @@ pub(crate) struct Headline {
     pub(crate) role: Role,
 }
 
+impl Report {
+    /// The machines that were simulated, each once.
+    pub(crate) fn simulated(&self) -> Vec<&str> {
+        let columns = self.sections.iter().flat_map(|section| &section.columns);
+        let mut machines: Vec<&str> = columns
+            .filter_map(|column| match &column.instrument {
+                Instrument::Measured => None,
+                Instrument::Simulated { machine } => Some(machine.as_str()),
+            })
+            .collect();
+        machines.sort_unstable();
+        machines.dedup();
+        machines
+    }
+}
+
 impl Section {
-    /// How `series` compares with what the user has today, at the thread count with this index.
+    /// How `series` compares with what the user has today, in the column with this index.
     pub(crate) fn ratio(&self, series: usize, column: usize) -> f64 {
         self.rate(series, column) / self.rate(0, column)
     }
 
-    /// The median rate of a series at the thread count with this index.
+    /// The median rate of a series in the column with this index.
     pub(crate) fn rate(&self, series: usize, column: usize) -> f64 {
         self.series[series].rates[column].median
     }
 
-    /// The index of the thread count that tells most: the largest that has a CPU for each thread.
+    /// The index of the measured column that tells most: the largest number of threads of which each has a CPU.
     pub(crate) fn telling_column(&self, cpus: usize) -> usize {
-        self.threads
+        self.columns
             .iter()
-            .rposition(|&threads| threads <= cpus)
+            .rposition(|column| column.is_measured() && column.threads <= cpus)
             .unwrap_or(0)
+    }
+
+    /// The index of the simulated column with most cores, if there is one.
+    pub(crate) fn simulated_column(&self) -> Option<usize> {
+        let simulated = self.columns.iter().enumerate();
+        simulated
+            .filter(|(_, column)| !column.is_measured())
+            .max_by_key(|(_, column)| column.threads)
+            .map(|(index, _)| index)
     }
 }
 
@@ -190,7 +276,7 @@ pub(crate) mod examples {
             title: "A <counter>",
             workload: "Every thread adds one & reads nothing.",
             unit: Unit::millions("millions of adds a second"),
-            threads: vec![1, 2, 8],
+            columns: [1, 2, 8].map(Column::measured).to_vec(),
             series: vec![
                 series("static AtomicU64", Role::Today, 2e8),
                 series("percolog Counter", Role::Best, 8e8),
@@ -207,6 +293,8 @@ pub(crate) mod examples {
 
     pub(crate) fn report() -> Report {
         Report {
+            title: "What <it> does",
+            subject: String::new(),
             version: "0.0.0",
             machine: Machine {
                 processor: "A \"processor\" & more".to_owned(),
@@ -240,5 +328,18 @@ pub(crate) mod examples {
         assert_eq!(section.telling_column(7), 1);
         assert_eq!(section.telling_column(64), 2);
         assert_eq!(section.ratio(1, 2), 4.0);
+        assert_eq!(section.simulated_column(), None);
+    }
+
+    #[test]
+    fn simulated_columns_do_not_pass_for_measured_ones() {
+        let mut section = section();
+        section.columns[1].instrument = Instrument::Simulated {
+            machine: "many-48".to_owned(),
+        };
+        assert_eq!(section.telling_column(4), 0);
+        assert_eq!(section.simulated_column(), Some(1));
+        assert_eq!(section.columns[1].label(), "2 cores of many-48, simulated");
+        assert_eq!(section.columns[2].label(), "8 threads");
     }
 }

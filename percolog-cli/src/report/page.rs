@@ -7,6 +7,19 @@ use crate::report::chart::{self, class, escape};
 use crate::report::destination::MARK;
 use crate::report::{Report, Role, Section};
 
+/// How figures were found that were not measured.
+fn how_simulated() -> String {
+    format!(
+        "<h2>How this was simulated</h2>
+<p>The same compiled program, on the described machine: each thread is a core with a clock of its own, and each access to memory goes
+through a model of that machine's caches, in the order of simulated time. Not modelled: {}. Such figures are the same in every run. They
+show which structures lose their speed to cache lines that move, and roughly how much; a factor of two from the real machine is
+possible.</p>
+",
+        escape(&percolog_sim::report::NOT_MODELLED.join(", "))
+    )
+}
+
 /// The page of a report.
 pub(crate) fn html(report: &Report) -> String {
     let machine = &report.machine;
@@ -18,21 +31,31 @@ pub(crate) fn html(report: &Report) -> String {
 {MARK}
 <meta name="viewport" content="width=device-width, initial-scale=1">
 <meta name="color-scheme" content="light dark">
-<title>percolog on this machine</title>
+<title>{}</title>
 <style>
 {}</style>
 </head>
 <body>
 <main>
 <header>
-<h1>What percolog does for what you have</h1>
-<p class="lead">Measured on this machine: {}, {}, {}.</p>
+<h1>{}</h1>
+<p class="lead">{}Measured on this machine: {}, {}, {}.{}</p>
 </header>
 "#,
+        escape(report.title),
         include_str!("page.css"),
+        escape(report.title),
+        match report.subject.as_str() {
+            "" => String::new(),
+            subject => format!("{}.<br>", escape(subject)),
+        },
         escape(&machine.processor),
         format::plural(machine.cpus as u64, "CPU"),
         escape(&machine.platform),
+        match report.simulated().as_slice() {
+            [] => String::new(),
+            machines => format!(" Simulated, as marked: {}.", escape(&machines.join(", "))),
+        },
     );
     // Writing to a String cannot fail: `let _` drops a result that is always Ok.
     page.push_str("<div class=\"cards\">\n");
@@ -60,7 +83,7 @@ pub(crate) fn html(report: &Report) -> String {
 the final read that brings the state together is part of the time. Each figure is the median of {} of {} ms (one,
 where threads have to take turns on the CPUs); the thin line on a bar goes from the slowest to the fastest. Every final state was checked: a structure that lost an update would
 have no figure here. Figures from {} say nothing about machines with more of them.</p>
-<p>Slots: {}. Clock: {}. percolog {}.</p>
+{}<p>Slots: {}. Clock: {}. percolog {}.</p>
 </footer>
 </main>
 </body>
@@ -69,6 +92,11 @@ have no figure here. Figures from {} say nothing about machines with more of the
         format::plural(report.cells as u64, "measurement"),
         report.cell_milliseconds,
         format::plural(machine.cpus as u64, "CPU"),
+        if report.simulated().is_empty() {
+            String::new()
+        } else {
+            how_simulated()
+        },
         escape(&machine.slots),
         escape(&machine.clock),
         escape(report.version),
@@ -113,11 +141,11 @@ fn part(section: &Section) -> String {
 fn table(section: &Section) -> String {
     let mut table =
         String::from("<div class=\"scroll\"><table>\n<thead><tr><th scope=\"col\">Structure</th>");
-    for &threads in &section.threads {
+    for column in &section.columns {
         let _ = write!(
             table,
             "<th scope=\"col\" colspan=\"2\">{}</th>",
-            format::threads(threads)
+            escape(&column.label())
         );
     }
     table.push_str("</tr></thead>\n<tbody>\n");

@@ -69,15 +69,20 @@ fn the_data_has_a_figure_for_each_structure_and_number_of_threads() {
     assert!(Path::new(file).is_absolute() && file.ends_with("sets.html"));
     let sections = report["sections"].as_array().expect("sections");
     assert_eq!(sections.len(), 2);
-    assert_eq!(sections[0]["threads"], serde_json::json!([1, 2]));
+    let column =
+        |threads| serde_json::json!({ "threads": threads, "instrument": { "kind": "measured" } });
+    assert_eq!(
+        sections[0]["columns"],
+        serde_json::json!([column(1), column(2)])
+    );
     for (section, structures) in sections.iter().zip([4, 3]) {
-        let threads = section["threads"].as_array().expect("numbers").len();
+        let columns = section["columns"].as_array().expect("columns").len();
         let series = section["series"].as_array().expect("series");
         assert_eq!(series.len(), structures);
         assert_eq!(series[0]["role"], "today");
         for one in series {
             let rates = one["rates"].as_array().expect("rates");
-            assert_eq!(rates.len(), threads);
+            assert_eq!(rates.len(), columns);
             for rate in rates {
                 let figure = |name: &str| rate[name].as_f64().expect("a number");
                 assert!(figure("slowest") > 0.0);

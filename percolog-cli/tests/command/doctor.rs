@@ -24,6 +24,8 @@ fn the_diagnosis_names_what_it_looked_at() {
     assert!(diagnosis["slots"]["source"].is_string());
     assert!(diagnosis["clock"]["source"].is_string());
     assert!(diagnosis["clock"]["why"].is_string());
+    assert!(diagnosis["barrier"]["mode"].is_string());
+    assert!(diagnosis["barrier"]["why"].is_string());
     assert_eq!(
         diagnosis["clock"]["sick"].as_bool().expect("a verdict"),
         diagnosis["clock"]["violations"].as_u64() != Some(0)
@@ -48,7 +50,7 @@ fn the_text_is_plain_and_fits() {
     let folder = folder();
     let text = stdout(&run(folder.path(), &["doctor", "--no-color"]));
     assert_plain_and_narrow(&text);
-    for heading in ["Slots", "Topology", "rseq", "Clock"] {
+    for heading in ["Slots", "Topology", "rseq", "Clock", "Barriers"] {
         assert!(text.lines().any(|line| line == heading), "{text}");
     }
 }
@@ -60,6 +62,7 @@ fn a_variable_without_effect_is_a_problem() {
         ("PERCOLOG_CORES", "many"),
         ("PERCOLOG_CORES", "0"),
         ("PERCOLOG_SLOTS", "cpu"),
+        ("PERCOLOG_BARRIER", "none"),
     ] {
         let output = percolog(folder.path())
             .args(["doctor", "--json"])
@@ -114,6 +117,29 @@ fn slots_by_thread_are_a_fallback_and_no_problem() {
             .any(|fallback| fallback
                 .as_str()
                 .is_some_and(|text| text.contains("PERCOLOG_SLOTS")))
+    );
+}
+
+#[test]
+fn chosen_fences_are_a_fallback_and_no_problem() {
+    let folder = folder();
+    let output = percolog(folder.path())
+        .args(["doctor", "--json"])
+        .env("PERCOLOG_BARRIER", "fence")
+        .output()
+        .expect("the command starts");
+    let diagnosis = diagnosis(&output);
+    assert_eq!(diagnosis["barrier"]["mode"], "fence");
+    assert_eq!(diagnosis["barrier"]["why"], "PERCOLOG_BARRIER says so");
+    assert_eq!(diagnosis["variables"][0]["valid"], true);
+    assert!(
+        diagnosis["fallbacks"]
+            .as_array()
+            .expect("a list")
+            .iter()
+            .any(|fallback| fallback
+                .as_str()
+                .is_some_and(|text| text.contains("PERCOLOG_BARRIER")))
     );
 }
 

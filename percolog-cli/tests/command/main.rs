@@ -2,7 +2,10 @@
 
 mod demo;
 mod doctor;
+mod record;
 mod refusals;
+mod replay;
+mod sim;
 mod traces;
 
 use std::path::Path;
@@ -17,6 +20,7 @@ fn percolog(folder: &Path) -> Command {
         .current_dir(folder)
         .env_remove("PERCOLOG_CORES")
         .env_remove("PERCOLOG_SLOTS")
+        .env_remove("PERCOLOG_BARRIER")
         .env_remove("NO_COLOR");
     command
 }
@@ -62,5 +66,18 @@ fn assert_plain_and_narrow(text: &str) {
     for line in text.lines() {
         assert!(line.chars().count() <= 100, "{line}");
         assert!(!line.contains('\u{1b}'), "{line:?}");
+    }
+}
+
+/// Whether programs can be simulated here. Where they must be, a missing simulator is a failure.
+fn simulated() -> bool {
+    match percolog_sim::run::available() {
+        Ok(()) => true,
+        Err(error) => {
+            let required = std::env::var_os("PERCOLOG_SIM_REQUIRED").is_some_and(|set| set == "1");
+            assert!(!required, "{error}");
+            eprintln!("SKIPPED: {error}");
+            false
+        }
     }
 }

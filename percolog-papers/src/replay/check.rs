@@ -1,15 +1,17 @@
 //! Every state against the model.
 
+use super::load::Load;
+use super::meeting::Waiting;
 use super::model::Model;
-use super::plan::{Plan, Update};
-use super::run::{Isolated, Script, Stage, prepare};
+use super::plan::Plan;
+use super::run::{Isolated, Script, Stage, objects};
 use super::schedule::Schedule;
-use super::{Progress, ReplayError, Structure, check_threads};
-use crate::rmap::{AbsorbingMap, Locked, LoggedMap, Mapping, ReverseMap};
-use crate::trace::Trace;
+use super::{Progress, ReplayError, check_threads, difference, not_made};
+use crate::subsystem::{Implementation, SharedObject, Visitor, visit};
 use std::sync::{Mutex, PoisonError};
+use std::{fmt, mem};
 
-/// All states are compared each time so many events have happened.
+/// States are compared each time so many events have happened.
 const EVENTS_BETWEEN_COMPARISONS: usize = 1000;
 
 /// What a check did; that there is one means that every comparison agreed.
@@ -20,70 +22,85 @@ pub struct CheckReport {
     pub threads: usize,
     /// How many processes were shared out.
     pub processes: usize,
-    /// How many files have a reverse map.
-    pub files: usize,
+    /// How many objects there are.
+    pub objects: usize,
     /// How many events happened.
     pub events: usize,
-    /// How many mappings were added or removed.
+    /// How many entries came or went.
     pub updates: u64,
-    /// How many truncates read a reverse map.
+    /// How many times an object was read.
     pub reads: u64,
     /// How many times states were compared.
     pub comparisons: u64,
-    /// How many mappings were compared.
-    pub mappings_compared: u64,
+    /// How many entries were compared.
+    pub entries_compared: u64,
 }
 
-/// Replays `trace` once and compares with a plain sequential model: the state of every file after each
-/// 1000 events; at each truncate, what it saw and the state of every file that has changed since.
+/// Replays `load` once and compares with a plain sequential model, after each 1000 events and at each read: what the
+/// read saw, and the state of every object to which anything has happened since.
 ///
 /// # Errors
-/// When the number of threads is absurd, a state differs from the model's, or the reverse map panics.
+/// When nobody has made these objects that way, the number of threads is absurd, a state differs from the model's,
+/// or the implementation panics.
 pub fn check(
-    trace: &Trace,
-    structure: Structure,
+    load: &Load,
+    implementation: Implementation,
     threads: usize,
     progress: &(dyn Fn(Progress) + Sync),
 ) -> Result<CheckReport, ReplayError> {
-    match structure {
-        Structure::Mutex => check_map::<Locked>(trace, threads, progress),
-        Structure::Logged => check_map::<LoggedMap>(trace, threads, progress),
-        Structure::LoggedAbsorbing => check_map::<AbsorbingMap>(trace, threads, progress),
+    struct Check<'a> {
+        load: &'a Load,
+        threads: usize,
+        progress: &'a (dyn Fn(Progress) + Sync),
     }
+    impl Visitor for Check<'_> {
+        type Output = Result<CheckReport, ReplayError>;
+        fn visit<O: SharedObject>(self) -> Self::Output {
+            check_object::<O>(self.load, self.threads, self.progress)
+        }
+    }
+    let visitor = Check {
+        load,
+        threads,
+        progress,
+    };
+    visit(load.subsystem(), implementation, visitor)
+        .unwrap_or_else(|| Err(not_made(load.subsystem(), implementation)))
 }
 
-/// [`check`], for a reverse map of your own.
+/// [`check`], for an implementation of your own.
 ///
 /// # Errors
 /// As [`check`].
-pub fn check_map<M: ReverseMap>(
-    trace: &Trace,
+pub fn check_object<O: SharedObject>(
+    load: &Load,
     threads: usize,
     progress: &(dyn Fn(Progress) + Sync),
 ) -> Result<CheckReport, ReplayError> {
     check_threads(threads)?;
-    let plan = Plan::of(trace);
-    let schedule = Schedule::new(&plan, threads);
-    let maps: Vec<Isolated<M>> = (0..plan.files()).map(|_| Isolated::default()).collect();
-    let stage = Stage::new(&schedule, &maps);
-    let pauses = pauses(&plan);
-    // What the truncate that happened alone before a pause saw.
-    let seen: Mutex<Vec<Mapping>> = Mutex::default();
-    let judge = Mutex::new(Judge::new(trace, &plan));
+    let plan = &load.plan;
+    let schedule = Schedule::new(plan, threads);
+    let objects = objects::<O>(plan);
+    let stage = Stage::new(plan, &schedule, &objects);
+    let pauses = pauses(plan);
+    // What the reads of the event that happened alone before a pause saw.
+    let seen: Mutex<Vec<O::View>> = Mutex::default();
+    let judge = Mutex::new(Judge::new(load));
 
-    let body = |number: usize, mut script: Script<'_, M>| {
+    let body = |number: usize, mut script: Script<'_, O>| {
         for &pause in &pauses {
-            script.perform(pause, |found| {
-                *seen.lock().unwrap_or_else(PoisonError::into_inner) = found;
+            script.perform(pause, |view| {
+                seen.lock()
+                    .unwrap_or_else(PoisonError::into_inner)
+                    .push(view);
             });
-            if !stage.meeting.attend() {
+            if !stage.meeting.attend(Waiting::Asleep) {
                 return;
             }
             if number == 0 {
-                let found =
-                    std::mem::take(&mut *seen.lock().unwrap_or_else(PoisonError::into_inner));
+                let seen = mem::take(&mut *seen.lock().unwrap_or_else(PoisonError::into_inner));
                 let mut judge = judge.lock().unwrap_or_else(PoisonError::into_inner);
-                if let Err(error) = judge.compare(pause, &found, stage.maps) {
+                if let Err(error) = judge.compare(pause, seen, stage.objects) {
                     judge.verdict = Err(error);
                     stage.call_off();
                     return;
@@ -93,34 +110,34 @@ pub fn check_map<M: ReverseMap>(
                     total: plan.steps().len() as u64,
                 });
             }
-            if !stage.meeting.attend() {
+            if !stage.meeting.attend(Waiting::Asleep) {
                 return;
             }
         }
     };
-    stage.run(prepare(&plan, &schedule), body)?;
+    stage.run(body)?;
 
     let judge = judge.into_inner().unwrap_or_else(PoisonError::into_inner);
     judge.verdict?;
-    let (updates, reads) = plan.updates_and_reads();
+    let (updates, reads) = plan.changes_and_reads(0);
     Ok(CheckReport {
         threads,
         processes: plan.processes(),
-        files: plan.files(),
+        objects: plan.objects(),
         events: plan.steps().len(),
         updates,
         reads,
         comparisons: judge.comparisons,
-        mappings_compared: judge.mappings_compared,
+        entries_compared: judge.entries_compared,
     })
 }
 
-/// After how many events everybody stops: each thousand, around each truncate, at the end.
+/// After how many events everybody stops: each thousand, around each event with reads, at the end.
 fn pauses(plan: &Plan) -> Vec<usize> {
     let steps = plan.steps();
     (1..=steps.len())
         .filter(|&done| {
-            let alone = |event: usize| steps.get(event).is_some_and(|step| step.truncates);
+            let alone = |event: usize| steps.get(event).is_some_and(|step| step.reads);
             done.is_multiple_of(EVENTS_BETWEEN_COMPARISONS)
                 || alone(done)
                 || alone(done - 1)
@@ -129,95 +146,91 @@ fn pauses(plan: &Plan) -> Vec<usize> {
         .collect()
 }
 
-struct Judge<'p> {
-    trace: &'p Trace,
-    plan: &'p Plan,
+struct Judge<'l> {
+    load: &'l Load,
     model: Model,
-    /// For each file, whether anything has happened to it since its last comparison.
-    changed: Vec<bool>,
+    /// Objects to which something has happened since their last comparison, and for each object whether it is there.
+    changed: Vec<u32>,
+    is_changed: Vec<bool>,
     done: usize,
     comparisons: u64,
-    mappings_compared: u64,
+    entries_compared: u64,
     verdict: Result<(), ReplayError>,
 }
 
-impl<'p> Judge<'p> {
-    fn new(trace: &'p Trace, plan: &'p Plan) -> Self {
+impl<'l> Judge<'l> {
+    fn new(load: &'l Load) -> Self {
         Judge {
-            trace,
-            plan,
-            model: Model::new(plan.files()),
-            changed: vec![false; plan.files()],
+            load,
+            model: Model::new(load.subsystem(), load.objects()),
+            changed: Vec::new(),
+            is_changed: vec![false; load.objects()],
             done: 0,
             comparisons: 0,
-            mappings_compared: 0,
+            entries_compared: 0,
             verdict: Ok(()),
         }
     }
 
     /// Lets the model catch up to `pause` and compares. Nothing else runs meanwhile.
-    fn compare<M: ReverseMap>(
+    fn compare<O: SharedObject>(
         &mut self,
         pause: usize,
-        found: &[Mapping],
-        maps: &[Isolated<M>],
+        seen: Vec<O::View>,
+        objects: &[Isolated<O>],
     ) -> Result<(), ReplayError> {
-        let mut truncated = false;
+        let plan = &self.load.plan;
+        let mut seen = seen.into_iter();
+        let mut read = false;
         for step in self.done..pause {
-            for update in &self.plan.updates()[self.plan.updates_of(step)] {
-                self.changed[update.file()] = true;
-                let expected = self.model.apply(update);
-                if let Update::Truncate { .. } = update {
-                    // A pause stands on either side, so `found` is this one's.
-                    truncated = true;
-                    self.agree(pause, update.file(), "the truncate saw", found, &expected)?;
+            for update in &plan.updates()[plan.updates_of(step)] {
+                let object = update.object();
+                if !mem::replace(&mut self.is_changed[object as usize], true) {
+                    self.changed.push(object);
+                }
+                if let Some(expected) = self.model.apply(update) {
+                    // A pause stands on either side of the event, so what was seen is this read's.
+                    read = true;
+                    self.entries_compared += expected.len() as u64;
+                    let expected = O::expected(&expected);
+                    self.agree(pause, object, "a read saw", seen.next(), expected)?;
                 }
             }
         }
         self.done = pause;
-        let all =
-            pause.is_multiple_of(EVENTS_BETWEEN_COMPARISONS) || pause == self.plan.steps().len();
-        if !all && !truncated {
-            // The pause before a truncate.
+        if !read && !pause.is_multiple_of(EVENTS_BETWEEN_COMPARISONS) && pause != plan.steps().len()
+        {
+            // The pause before a read.
             return Ok(());
         }
-        for (file, map) in maps.iter().enumerate() {
-            if std::mem::take(&mut self.changed[file]) || all {
-                let expected = self.model.mappings(file);
-                self.agree(pause, file, "there are", &map.0.mappings(), &expected)?;
-            }
+        for object in mem::take(&mut self.changed) {
+            self.is_changed[object as usize] = false;
+            let expected = self.model.entries(object as usize);
+            self.entries_compared += expected.len() as u64;
+            let expected = O::expected(&expected);
+            let view = objects[object as usize].0.view();
+            self.agree(pause, object, "there is", Some(view), expected)?;
         }
         self.comparisons += 1;
         Ok(())
     }
 
-    fn agree(
-        &mut self,
+    fn agree<V: PartialEq + fmt::Debug>(
+        &self,
         event: usize,
-        file: usize,
+        object: u32,
         what: &str,
-        found: &[Mapping],
-        expected: &[Mapping],
+        found: Option<V>,
+        expected: V,
     ) -> Result<(), ReplayError> {
-        self.mappings_compared += expected.len() as u64;
+        let expected = Some(expected);
         if found == expected {
             return Ok(());
         }
-        let at = found
-            .iter()
-            .zip(expected)
-            .take_while(|(found, expected)| found == expected)
-            .count();
         Err(ReplayError::Differs {
             event,
-            file: self.trace.file_name(file as u32),
-            difference: format!(
-                "{what} {} mappings, not {}; number {at} is {:?}, not {:?}",
-                found.len(),
-                expected.len(),
-                found.get(at),
-                expected.get(at)
-            ),
+            object: self.load.name(object as usize),
+            difference: difference(what, &found, &expected),
         })
     }
 }

@@ -1,93 +1,48 @@
-//! Drives a trace through a reverse map on several threads.
+//! Drives a trace through the objects of a subsystem on several threads.
 //!
-//! [`check`] compares every state with a plain sequential model; [`time`] measures. Both share the
-//! recorded processes out among the threads: each process's events happen in order on one thread, and a
-//! process's first event after the event of its parent that started it. Nothing else is ordered by the
-//! replay itself, so threads meet in the reverse map of a file and nowhere else.
+//! A [`Load`] is what a trace means to one subsystem. [`check`] compares every state with a plain sequential model;
+//! [`time`](time()) measures; [`guest`](guest()) is for a simulator to look at. All share the recorded processes out among the
+//! threads: each process's events happen in order on one thread, and a process's first event after the event of its
+//! parent that started it. Nothing else is ordered by the replay itself, so threads meet in the objects and nowhere else.
 //!
-//! A *process* here has an address space of its own. Threads, and children that share their parent's
-//! address space until they `exec` (`vfork`), act on their owner's thread until then: what happens to one
-//! address space happens in order.
+//! A *process* here is a recorded process with all tasks that share its address space or its descriptors: threads, and
+//! children until they `exec` (`vfork`), which is a process of its own from then on. So what happens to one address
+//! space, or one table of descriptors, happens in order.
 //!
 //! A truncate cuts what the reverse map holds at that moment. The address spaces keep their ranges, as in
 //! a kernel, so pieces and copies that are entered later are entered whole.
 //!
-//! In a check a truncate happens after every event before it in the trace and before every event behind
-//! it, so what it saw is known exactly. When timing it is one of its process's events, no more.
+//! In a check an event with a read happens after every event before it in the trace and before every event behind
+//! it, so what the read saw is known exactly. When timing it is one of its process's events, no more.
 //!
 //! No number of threads can deadlock: each thread takes its events in the order of the trace and waits only
 //! for an earlier one, so the earliest event that has not happened can always happen.
 
 mod check;
+mod difference;
 mod gate;
+mod guest;
+mod load;
 mod meeting;
 mod model;
+mod pass;
 pub(crate) mod plan;
 mod run;
 mod schedule;
 mod time;
+mod work;
 
-pub use check::{CheckReport, check, check_map};
-pub use time::{TimeReport, time, time_map};
+pub use check::{CheckReport, check, check_object};
+pub use guest::{GuestReport, guest, guest_object};
+pub use load::Load;
+pub use time::{Settings, Statistics, TimeReport, time, time_object};
 
-use std::fmt;
-use std::str::FromStr;
+use crate::subsystem::{Implementation, Subsystem};
+use difference::difference;
 use thiserror::Error;
 
 /// The most threads that a replay accepts.
 pub const MAX_THREADS: usize = 512;
-
-/// The implementations that can be named on a command line.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Structure {
-    /// [`Locked`](crate::rmap::Locked): `mutex`
-    Mutex,
-    /// [`LoggedMap`](crate::rmap::LoggedMap): `logged`
-    Logged,
-    /// [`AbsorbingMap`](crate::rmap::AbsorbingMap): `logged-absorbing`
-    LoggedAbsorbing,
-}
-
-impl Structure {
-    /// All of them, the plainest first.
-    pub const ALL: [Structure; 3] = [
-        Structure::Mutex,
-        Structure::Logged,
-        Structure::LoggedAbsorbing,
-    ];
-
-    /// Its name on a command line.
-    #[must_use]
-    pub const fn name(self) -> &'static str {
-        match self {
-            Structure::Mutex => "mutex",
-            Structure::Logged => "logged",
-            Structure::LoggedAbsorbing => "logged-absorbing",
-        }
-    }
-}
-
-impl fmt::Display for Structure {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.pad(self.name())
-    }
-}
-
-/// A name that is no [`Structure`]'s.
-#[derive(Clone, Debug, PartialEq, Eq, Error)]
-#[error("there is no structure {0:?}; there are mutex, logged and logged-absorbing")]
-pub struct UnknownStructure(pub String);
-
-impl FromStr for Structure {
-    type Err = UnknownStructure;
-
-    fn from_str(text: &str) -> Result<Structure, UnknownStructure> {
-        Structure::ALL
-            .into_iter()
-            .find(|structure| structure.name() == text)
-            .ok_or_else(|| UnknownStructure(text.to_owned()))
-    }
-}
 
 /// How far a replay has come: `done` of `total`, in events or in milliseconds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -114,18 +69,47 @@ pub enum ReplayError {
         cause: String,
     },
     /// A state is not the model's.
-    #[error("before event {event}, {file}: {difference}")]
+    #[error("before event {event}, {object}: {difference}")]
     Differs {
         /// Every event before this one had happened.
         event: usize,
-        /// Which file's reverse map it was.
-        file: String,
+        /// Which object it was.
+        object: String,
         /// What was found, and what should have been.
         difference: String,
     },
     /// The implementation panicked.
-    #[error("the reverse map panicked: {0}")]
+    #[error("the implementation panicked: {0}")]
     Panicked(String),
+    /// Nobody has made the objects of this subsystem that way.
+    #[error("there is no {implementation} for {subsystem}; there are {}", served(*.subsystem))]
+    NotMade {
+        /// The subsystem.
+        subsystem: Subsystem,
+        /// What its objects cannot be made of.
+        implementation: Implementation,
+    },
+}
+
+/// The implementations that there are of a subsystem's objects, in words.
+fn served(subsystem: Subsystem) -> String {
+    let names: Vec<&str> = Implementation::ALL
+        .into_iter()
+        .filter(|implementation| implementation.serves(subsystem))
+        .map(Implementation::name)
+        .collect();
+    match &names[..] {
+        [] => "none".to_owned(),
+        [only] => (*only).to_owned(),
+        [others @ .., last] => format!("{} and {last}", others.join(", ")),
+    }
+}
+
+fn not_made(subsystem: Subsystem, implementation: Implementation) -> ReplayError {
+    ReplayError::NotMade {
+        subsystem,
+        implementation,
+    }
 }
 
 fn check_threads(threads: usize) -> Result<(), ReplayError> {

@@ -1,55 +1,71 @@
-//! The reverse maps as a list each, changed in the order of the trace: plainly right.
+//! The objects as a list of entries each, changed in the order of the trace: plainly right.
 
 use super::plan::Update;
-use crate::rmap::Mapping;
+use crate::subsystem::{Entry, Subsystem};
 use std::collections::BTreeMap;
+use std::mem;
 
-/// What all reverse maps should hold.
+/// What all objects should hold.
 #[derive(Debug)]
 pub(super) struct Model {
-    /// For each file, its mappings by identity.
-    files: Vec<BTreeMap<u32, Mapping>>,
+    subsystem: Subsystem,
+    /// For each object, its entries by identity.
+    objects: Vec<BTreeMap<u32, Entry>>,
 }
 
 impl Model {
-    pub(super) fn new(files: usize) -> Model {
+    pub(super) fn new(subsystem: Subsystem, objects: usize) -> Model {
         Model {
-            files: vec![BTreeMap::new(); files],
+            subsystem,
+            objects: vec![BTreeMap::new(); objects],
         }
     }
 
-    /// Carries out one update. A truncate tells what it should see.
-    pub(super) fn apply(&mut self, update: &Update) -> Vec<Mapping> {
+    /// Carries out one update. A read tells what it should see, in order of the entries' keys.
+    pub(super) fn apply(&mut self, update: &Update) -> Option<Vec<Entry>> {
         match *update {
-            Update::Add { file, mapping } => {
-                self.files[file as usize].insert(mapping.identity, mapping);
-                Vec::new()
+            Update::Enter { object, entry } => {
+                self.objects[object as usize].insert(entry.identity, entry);
+                None
             }
-            Update::Remove { file, mapping } => {
-                self.files[file as usize].remove(&mapping.identity);
-                Vec::new()
+            Update::Leave { object, entry } => {
+                self.objects[object as usize].remove(&entry.identity);
+                None
             }
-            Update::Truncate { file, length } => {
-                let mappings = &mut self.files[file as usize];
-                let mut seen: Vec<Mapping> = mappings
-                    .values()
-                    .copied()
-                    .filter(|mapping| mapping.end > length)
-                    .collect();
-                seen.sort_unstable();
+            Update::Read { object, argument } => Some(self.read(object as usize, argument)),
+        }
+    }
+
+    fn read(&mut self, object: usize, argument: u64) -> Vec<Entry> {
+        match self.subsystem {
+            Subsystem::Files => {
+                let length = argument;
+                let mappings = &mut self.objects[object];
+                let seen = mappings.values().filter(|mapping| mapping.end > length);
+                let seen = ordered(seen.copied());
                 mappings.retain(|_, mapping| mapping.offset < length);
                 for mapping in mappings.values_mut() {
                     mapping.end = mapping.end.min(length);
                 }
                 seen
             }
+            Subsystem::Memory => {
+                let there = |mapping: &&Entry| mapping.offset <= argument && argument < mapping.end;
+                ordered(self.objects[object].values().filter(there).copied())
+            }
+            Subsystem::Names | Subsystem::OpenFiles => self.entries(object),
+            Subsystem::Events => ordered(mem::take(&mut self.objects[object]).into_values()),
         }
     }
 
-    /// What the reverse map of `file` should hold, in order.
-    pub(super) fn mappings(&self, file: usize) -> Vec<Mapping> {
-        let mut mappings: Vec<Mapping> = self.files[file].values().copied().collect();
-        mappings.sort_unstable();
-        mappings
+    /// What `object` should hold, in order of the entries' keys.
+    pub(super) fn entries(&self, object: usize) -> Vec<Entry> {
+        ordered(self.objects[object].values().copied())
     }
+}
+
+fn ordered(entries: impl Iterator<Item = Entry>) -> Vec<Entry> {
+    let mut entries: Vec<Entry> = entries.collect();
+    entries.sort_unstable();
+    entries
 }

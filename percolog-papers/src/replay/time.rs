@@ -1,13 +1,67 @@
 //! How fast it goes.
 
-use super::plan::Plan;
-use super::run::{Isolated, Script, Stage, prepare};
-use super::schedule::Schedule;
-use super::{Progress, ReplayError, Structure, check_threads};
-use crate::rmap::{AbsorbingMap, Locked, LoggedMap, ReverseMap};
-use crate::trace::Trace;
-use std::sync::{Mutex, PoisonError};
-use std::time::{Duration, Instant};
+use super::load::Load;
+use super::pass::Course;
+use super::{Progress, ReplayError, check_threads, not_made};
+use crate::subsystem::{Implementation, SharedObject, Visitor, visit};
+use percolog::oplog::Stats;
+use std::time::Duration;
+
+/// How a load is timed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Settings {
+    /// On how many threads.
+    pub threads: usize,
+    /// How long at least, in passes that are counted.
+    pub budget: Duration,
+    /// Cycles of other work before each event of the trace; 0: none. (Cycles of the time-stamp counter; where there is
+    /// none, nanoseconds.)
+    pub work: u64,
+}
+
+/// What the logs of all objects did in one pass, added up.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Statistics {
+    /// Operations that were carried out.
+    pub executed: u64,
+    /// Operations that never had to be carried out, because others undid them.
+    pub absorbed: u64,
+    /// How often logs were brought together.
+    pub merges: u64,
+    /// How often of these an updater did it, because its log was full.
+    pub updater_merges: u64,
+}
+
+impl Statistics {
+    /// What the logs have done so far; `None` where there are none.
+    fn of<O: SharedObject>(course: &Course<'_, O>) -> Option<Statistics> {
+        course
+            .objects
+            .iter()
+            .map(|object| object.0.statistics())
+            .try_fold(Statistics::default(), |sum, stats| Some(sum.with(&stats?)))
+    }
+
+    fn with(self, stats: &Stats) -> Statistics {
+        Statistics {
+            executed: self.executed.wrapping_add(stats.executed),
+            absorbed: self.absorbed.wrapping_add(stats.absorbed),
+            merges: self.merges.wrapping_add(stats.merges),
+            updater_merges: self.updater_merges.wrapping_add(stats.updater_merges),
+        }
+    }
+
+    /// What was added since `earlier`.
+    fn since(self, earlier: Statistics) -> Statistics {
+        Statistics {
+            executed: self.executed.wrapping_sub(earlier.executed),
+            absorbed: self.absorbed.wrapping_sub(earlier.absorbed),
+            merges: self.merges.wrapping_sub(earlier.merges),
+            updater_merges: self.updater_merges.wrapping_sub(earlier.updater_merges),
+        }
+    }
+}
 
 /// What a timed replay did.
 #[derive(Clone, Debug, PartialEq)]
@@ -19,14 +73,16 @@ pub struct TimeReport {
     pub passes: u64,
     /// How many events happened in each pass.
     pub events: usize,
-    /// How many mappings were added or removed in each pass.
+    /// How many entries came or went in each pass.
     pub updates: u64,
-    /// How many truncates read a reverse map in each pass.
+    /// How many times an object was read in each pass.
     pub reads: u64,
-    /// How long the passes took together, each with a last look at every file.
+    /// How long the passes took together, each with a last look at every object.
     pub elapsed: Duration,
     /// How long each pass took, the shortest first.
     pub pass_times: Vec<Duration>,
+    /// What the logs did in the last pass, if there are any.
+    pub statistics: Option<Statistics>,
 }
 
 impl TimeReport {
@@ -46,51 +102,66 @@ impl TimeReport {
     }
 }
 
-/// Replays `trace` again and again for at least `budget` and tells how long it took. At least one pass is
+/// Replays `load` again and again for at least the budget and tells how long it took. At least one pass is
 /// measured, after one that is not.
 ///
-/// A pass begins when every thread is ready and ends when the reverse map of every file has been brought
-/// together, so deferred work is paid for inside. Between passes, off the clock, the calls of the next one
-/// are prepared, and it is checked that nothing is left mapped.
+/// A pass begins when every thread is ready and ends when every object has been brought together, so deferred work is
+/// paid for inside. Between passes, off the clock, the calls of the next one are prepared, and it is checked that in
+/// each object is left what should be.
 ///
 /// # Errors
-/// When the number of threads is absurd, a mapping is left over, or the reverse map panics.
+/// When nobody has made these objects that way, the number of threads is absurd, a state at the end is wrong, or the
+/// implementation panics.
 pub fn time(
-    trace: &Trace,
-    structure: Structure,
-    threads: usize,
-    budget: Duration,
+    load: &Load,
+    implementation: Implementation,
+    settings: &Settings,
     progress: &(dyn Fn(Progress) + Sync),
 ) -> Result<TimeReport, ReplayError> {
-    match structure {
-        Structure::Mutex => time_map::<Locked>(trace, threads, budget, progress),
-        Structure::Logged => time_map::<LoggedMap>(trace, threads, budget, progress),
-        Structure::LoggedAbsorbing => time_map::<AbsorbingMap>(trace, threads, budget, progress),
+    struct Time<'a> {
+        load: &'a Load,
+        settings: &'a Settings,
+        progress: &'a (dyn Fn(Progress) + Sync),
     }
+    impl Visitor for Time<'_> {
+        type Output = Result<TimeReport, ReplayError>;
+        fn visit<O: SharedObject>(self) -> Self::Output {
+            time_object::<O>(self.load, self.settings, self.progress)
+        }
+    }
+    let visitor = Time {
+        load,
+        settings,
+        progress,
+    };
+    visit(load.subsystem(), implementation, visitor)
+        .unwrap_or_else(|| Err(not_made(load.subsystem(), implementation)))
 }
 
-/// [`time`], for a reverse map of your own.
+/// [`time`], for an implementation of your own.
 ///
 /// # Errors
 /// As [`time`].
-pub fn time_map<M: ReverseMap>(
-    trace: &Trace,
-    threads: usize,
-    budget: Duration,
+pub fn time_object<O: SharedObject>(
+    load: &Load,
+    settings: &Settings,
     progress: &(dyn Fn(Progress) + Sync),
 ) -> Result<TimeReport, ReplayError> {
-    check_threads(threads)?;
-    let plan = Plan::of(trace);
-    let schedule = Schedule::new(&plan, threads);
-    let maps: Vec<Isolated<M>> = (0..plan.files()).map(|_| Isolated::default()).collect();
-    let total = u64::try_from(budget.as_millis()).unwrap_or(u64::MAX);
+    check_threads(settings.threads)?;
+    let course = Course::<O>::new(load, settings.threads, settings.work);
+    let total = u64::try_from(settings.budget.as_millis()).unwrap_or(u64::MAX);
 
     // The first pass makes the memory that later ones use again.
-    pass(trace, &plan, &schedule, &maps)?;
+    course.pass()?;
     let mut elapsed = Duration::ZERO;
     let mut pass_times = Vec::new();
-    while pass_times.is_empty() || elapsed < budget {
-        let taken = pass(trace, &plan, &schedule, &maps)?;
+    let mut statistics = None;
+    while pass_times.is_empty() || elapsed < settings.budget {
+        let before = Statistics::of(&course);
+        let taken = course.pass()?;
+        statistics = Statistics::of(&course)
+            .zip(before)
+            .map(|(after, before)| after.since(before));
         elapsed += taken;
         pass_times.push(taken);
         let done = u64::try_from(elapsed.as_millis()).unwrap_or(u64::MAX);
@@ -100,60 +171,14 @@ pub fn time_map<M: ReverseMap>(
         });
     }
     pass_times.sort_unstable();
-    let (updates, reads) = plan.updates_and_reads();
     Ok(TimeReport {
-        threads,
+        threads: settings.threads,
         passes: pass_times.len() as u64,
-        events: plan.steps().len(),
-        updates,
-        reads,
+        events: load.events(),
+        updates: load.updates(),
+        reads: load.reads(),
         elapsed,
         pass_times,
+        statistics,
     })
-}
-
-/// One pass through the trace.
-fn pass<M: ReverseMap>(
-    trace: &Trace,
-    plan: &Plan,
-    schedule: &Schedule,
-    maps: &[Isolated<M>],
-) -> Result<Duration, ReplayError> {
-    let stage = Stage::new(schedule, maps);
-    // When each thread began and ended, by its own clock: nobody else needs to be awake to tell.
-    let spans: Mutex<Vec<(Instant, Instant)>> = Mutex::default();
-    let body = |_: usize, mut script: Script<'_, M>| {
-        if stage.meeting.attend() {
-            let begun = Instant::now();
-            script.perform(usize::MAX, |found| {
-                // What a truncate finds depends on the order of the threads; that it looks is what counts.
-                std::hint::black_box(found);
-            });
-            let span = (begun, Instant::now());
-            spans
-                .lock()
-                .unwrap_or_else(PoisonError::into_inner)
-                .push(span);
-        }
-    };
-    stage.run(prepare(plan, schedule), body)?;
-    let spans = spans.into_inner().unwrap_or_else(PoisonError::into_inner);
-    let begun = spans.iter().map(|span| span.0).min();
-    let ended = spans.iter().map(|span| span.1).max();
-    let worked = match (begun, ended) {
-        (Some(begun), Some(ended)) => ended - begun,
-        // There is at least one thread, and each that does not panic leaves its span.
-        _ => Duration::ZERO,
-    };
-    let last_look = Instant::now();
-    let left: Vec<_> = maps.iter().map(|map| map.0.mappings()).collect();
-    let elapsed = worked + last_look.elapsed();
-    match left.iter().position(|mappings| !mappings.is_empty()) {
-        None => Ok(elapsed),
-        Some(file) => Err(ReplayError::Differs {
-            event: plan.steps().len(),
-            file: trace.file_name(file as u32),
-            difference: format!("{} mappings are left at the end", left[file].len()),
-        }),
-    }
 }

@@ -1,8 +1,50 @@
 //! What can be wrong with a trace, with `strace`'s output, or with recording.
 
+use std::fmt;
 use std::io;
 use std::path::PathBuf;
 use thiserror::Error;
+
+/// A part of a trace's file.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Part {
+    /// The first bytes, which say where the others are.
+    Front,
+    /// The header.
+    Header,
+    /// The table of files.
+    Files,
+    /// A block of records, numbered from 0.
+    Records {
+        /// The first of them.
+        first: u64,
+        /// The last of them.
+        last: u64,
+    },
+}
+
+impl Part {
+    /// Where a file ends that lacks (the rest of) this part.
+    fn cut(&self) -> String {
+        match *self {
+            Part::Front | Part::Header | Part::Files => format!("in {self}"),
+            Part::Records { first: 0, .. } => "before record 0".to_owned(),
+            Part::Records { first, .. } => format!("after record {}", first - 1),
+        }
+    }
+}
+
+impl fmt::Display for Part {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Part::Front => f.write_str("its first bytes"),
+            Part::Header => f.write_str("its header"),
+            Part::Files => f.write_str("its table of files"),
+            Part::Records { first, last } => write!(f, "records {first} to {last}"),
+        }
+    }
+}
 
 /// Why there is no trace in a file.
 #[derive(Debug, Error)]
@@ -19,12 +61,10 @@ pub enum TraceError {
     #[error("this is no percolog trace; record one with `percolog record -o FILE -- COMMAND`")]
     NotATrace,
     /// The file is shorter than it says itself.
-    #[error("the trace is cut short: {have} bytes of {need}; copy or record it again")]
+    #[error("the trace is cut short {}; copy or record it again", .part.cut())]
     Truncated {
-        /// How long it is.
-        have: u64,
-        /// How long it must be at least.
-        need: u64,
+        /// The part that is not whole.
+        part: Part,
     },
     /// The file is longer than it says itself.
     #[error("{extra} bytes follow the end of the trace; copy or record it again")]
@@ -33,18 +73,15 @@ pub enum TraceError {
         extra: u64,
     },
     /// Bytes have changed since the trace was written.
-    #[error(
-        "the trace is damaged (checksum {found:08x}, not {stored:08x}); copy or record it again"
-    )]
+    #[error("the trace is damaged in {part}; copy or record it again")]
     Damaged {
-        /// The checksum that the file carries.
-        stored: u32,
-        /// The checksum of what the file holds.
-        found: u32,
+        /// The part whose checksum is wrong.
+        part: Part,
     },
     /// A format that this version of the program does not know.
     #[error(
-        "the trace has format {found}, this program reads format {known}; use a newer percolog or record it again"
+        "the trace has format {found}, this program reads format {known}; {}",
+        if .found > .known { "use a newer percolog" } else { "record it again" }
     )]
     Version {
         /// The file's format.
@@ -62,6 +99,12 @@ pub enum TraceError {
         event: u64,
         /// What is wrong with it.
         problem: &'static str,
+    },
+    /// There are more events than a replay can hold.
+    #[error("the trace has more than {most} events; record a shorter run")]
+    TooManyEvents {
+        /// How many there may be.
+        most: u64,
     },
     /// The events amount to more mappings than a replay can hold.
     #[error("the trace amounts to more than {most} mappings; record a shorter run")]
@@ -81,21 +124,13 @@ pub enum StraceError {
     /// The text cannot be read.
     #[error("cannot read strace's output: {0}")]
     Unreadable(#[from] io::Error),
-    /// A line is not as `strace` writes lines.
-    #[error("strace's output, line {line}: {problem}")]
-    Line {
-        /// Its number, from 1.
+    /// Nothing in the text is as `strace` writes it.
+    #[error("this is no output of strace -f -y -ttt; line {line}: {why}")]
+    Foreign {
+        /// The first line that was not understood, from 1.
         line: u64,
         /// What is wrong with it.
-        problem: &'static str,
-    },
-    /// A process appears that nobody started.
-    #[error("strace's output, line {line}: process {process} appears, but nobody started it")]
-    Orphan {
-        /// The line's number, from 1.
-        line: u64,
-        /// The process, as `strace` numbers it.
-        process: u32,
+        why: &'static str,
     },
     /// There is no event in the text.
     #[error("strace recorded nothing")]

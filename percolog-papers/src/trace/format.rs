@@ -1,27 +1,37 @@
 //! The file format.
 //!
 //! ```text
-//! 16 bytes   "percolog trace\r\n": a transfer that rewrites line ends breaks it at once
-//!  2 bytes   version of the format
-//!  4 bytes   length of the header
-//!  8 bytes   length of the compressed records
-//!            the header: JSON that describes itself and the records
-//!            the records: gzip of variable-length numbers
-//!  4 bytes   CRC-32 of every byte before
+//! the front, 38 bytes:
+//!   16 bytes   "percolog trace\r\n": a transfer that rewrites line ends breaks it at once
+//!    2 bytes   version of the format
+//!    4 bytes   length of the header
+//!    4 bytes   CRC-32 of the header
+//!    4 bytes   length of the table of files
+//!    4 bytes   CRC-32 of the table of files
+//!    4 bytes   CRC-32 of all bytes before
+//! the header: JSON that describes itself and the records
+//! the table of files: JSON, deflated
+//! blocks of as many records as the header says, the last one of what is left, each:
+//!    4 bytes   how many records
+//!    4 bytes   length of the deflated records
+//!    4 bytes   CRC-32 of the deflated records
+//!    4 bytes   CRC-32 of the number of the block's first record (8 bytes, not in the file) and the 12 bytes before
+//!              the deflated records, see `records`
 //! ```
-//! Numbers are least significant byte first. The file is exactly as long as its parts say, and the
-//! checksum covers all of it, so no part can be changed, cut or extended unnoticed.
+//! Numbers are least significant byte first. The file is exactly as long as its parts say, and a checksum
+//! covers every byte, so no part can be changed, cut or extended unnoticed; each block has its own, so an
+//! error says which records are lost. The header's counts say how many records there are.
 //!
-//! A record is the event's kind (a byte), microseconds since the event before, the process, and the
-//! fields of the kind. Addresses and offsets count in units of the page size where that loses nothing,
-//! addresses as the difference from the process's last one.
+//! Nothing is reserved because a number in the file says so: memory grows with what has really been read.
 
-use super::error::TraceError;
-use super::event::{Action, Counts, Event, File};
-use super::{Description, varint};
+mod records;
+
+use super::Description;
+use super::error::{Part, TraceError};
+use super::event::{Counts, Event, File, Names};
 use flate2::Compression;
-use flate2::read::GzDecoder;
-use flate2::write::GzEncoder;
+use flate2::read::DeflateDecoder;
+use flate2::write::DeflateEncoder;
 use serde::{Deserialize, Serialize};
 use std::io::{Read, Write};
 
@@ -29,13 +39,17 @@ use std::io::{Read, Write};
 pub(super) const COUNTS: &str = "it counts other events than there are";
 
 const MAGIC: &[u8; 16] = b"percolog trace\r\n";
-const VERSION: u16 = 1;
-const PREFIX: usize = 16 + 2 + 4 + 8;
-const CHECKSUM: usize = 4;
-/// No record is longer: a kind and six numbers of ten bytes.
-const LONGEST_RECORD: u64 = 61;
-/// None is shorter: a kind, a time, a process.
-const SHORTEST_RECORD: u64 = 3;
+const VERSION: u16 = 2;
+const FRONT: usize = 16 + 2 + 4 + 4 + 4 + 4 + 4;
+const BLOCK_HEAD: usize = 16;
+/// How many records a block has.
+const BLOCK: u32 = 8192;
+/// How many one can have that is read.
+const LARGEST_BLOCK: u32 = 1 << 16;
+/// No table of files is longer, before it is deflated.
+const LONGEST_TABLE: u64 = 1 << 26;
+/// There are no more events in a trace: a replay holds them all in memory.
+const MOST_EVENTS: u64 = 1 << 24;
 
 /// What a trace says of itself; the JSON at the front of its file.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -52,341 +66,266 @@ pub struct Header {
     pub recorder: String,
     /// The recording machine's page size in bytes.
     pub page_size: u64,
-    /// How many processes (and threads) there are.
-    pub processes: u32,
+    /// How many tasks (processes and threads) there are.
+    pub tasks: u32,
+    /// How much is told of the files' paths.
+    pub names: Names,
+    /// How many lines of the recorder's output were not understood; what they said is missing.
+    pub not_understood: u64,
     /// How many events of each kind there are.
     pub counts: Counts,
+    /// How many records stand in a block; damage to one leaves the others readable.
+    pub block: u32,
     /// The layout of the records, for people.
     pub schema: Vec<String>,
-    /// The files, by number.
-    pub files: Vec<File>,
 }
 
 impl Header {
-    /// The header of a trace of `events` over `files`.
-    pub(super) fn new(description: Description, files: Vec<File>, events: &[Event]) -> Header {
-        let children = events
-            .iter()
-            .filter(|event| matches!(event.action, Action::Fork { .. }));
+    /// The header of a trace of `events`.
+    pub(super) fn new(description: Description, events: &[Event]) -> Header {
+        let counts = Counts::of(events);
+        // Both are counts of things in memory.
+        let starts = counts.fork + counts.share + counts.thread;
         Header {
-            format: "percolog trace: file mappings of processes".to_owned(),
+            format: "percolog trace: what processes map, open and name".to_owned(),
             command: description.command,
             package: description.package,
             recorded: description.recorded,
             recorder: description.recorder,
             page_size: description.page_size,
-            processes: u32::try_from(1 + children.count()).unwrap_or(u32::MAX),
-            counts: Counts::of(events),
-            schema: SCHEMA.iter().map(|&line| line.to_owned()).collect(),
-            files,
+            tasks: u32::try_from(1 + starts).unwrap_or(u32::MAX),
+            names: description.names,
+            not_understood: description.not_understood,
+            counts,
+            block: BLOCK,
+            schema: records::SCHEMA
+                .iter()
+                .map(|&line| line.to_owned())
+                .collect(),
         }
     }
 }
 
-const SCHEMA: [&str; 9] = [
-    "each record: kind (1 byte), then variable-length numbers: microseconds since the record before, process, fields",
-    "0 map: address, length, file, offset",
-    "1 unmap: address, length",
-    "2 fork with a copied address space: child",
-    "3 fork with a shared address space: child",
-    "4 exec: file of the program, its length",
-    "5 exec of a program that is not known",
-    "6 exit",
-    "7 truncate: file, new length in bytes; addresses, lengths and offsets of the others in pages, an address as signed difference from the end of the last one of its process",
-];
-
 /// The bytes of a trace file.
-pub(super) fn encode(header: &Header, events: &[Event]) -> Result<Vec<u8>, TraceError> {
-    let header_text =
-        serde_json::to_vec(header).map_err(|cause| TraceError::Header(cause.to_string()))?;
-    let header_length = u32::try_from(header_text.len())
-        .map_err(|_| TraceError::Header("longer than 4 GiB".to_owned()))?;
-    let records = compress(&encode_events(header, events)?)
-        .map_err(|cause| TraceError::Header(format!("compression failed: {cause}")))?;
+pub(super) fn encode(
+    header: &Header,
+    files: &[File],
+    events: &[Event],
+) -> Result<Vec<u8>, TraceError> {
+    if events.len() as u64 > MOST_EVENTS {
+        return Err(TraceError::TooManyEvents { most: MOST_EVENTS });
+    }
+    let failed = |cause: std::io::Error| TraceError::Header(format!("compression failed: {cause}"));
+    let text = serde_json::to_vec(header).map_err(|cause| TraceError::Header(said(&cause)))?;
+    let table = serde_json::to_vec(files).map_err(|cause| TraceError::Header(said(&cause)))?;
+    if table.len() as u64 > LONGEST_TABLE {
+        return Err(TraceError::Header(
+            "the files' names take more than 64 MiB".to_owned(),
+        ));
+    }
+    let blocks = records::encode(header.page_size, block_size(header)?, events)?;
+    file(&text, &table, &blocks).map_err(failed)
+}
 
-    let mut bytes = Vec::with_capacity(PREFIX + header_text.len() + records.len() + CHECKSUM);
-    bytes.extend_from_slice(MAGIC);
+/// How many records a block has, as the header says.
+fn block_size(header: &Header) -> Result<u32, TraceError> {
+    if (1..=LARGEST_BLOCK).contains(&header.block) {
+        Ok(header.block)
+    } else {
+        Err(TraceError::Header(format!(
+            "a block of {} records; from 1 to {LARGEST_BLOCK} are possible",
+            header.block
+        )))
+    }
+}
+
+/// A file of a header, a table of files and blocks of records: how many, and what they are before they are
+/// deflated.
+fn file(header: &[u8], table: &[u8], blocks: &[(u32, Vec<u8>)]) -> std::io::Result<Vec<u8>> {
+    let length = |bytes: &[u8]| {
+        u32::try_from(bytes.len()).map_err(|_| std::io::Error::other("a part is longer than 4 GiB"))
+    };
+    let table = deflate(table)?;
+    let mut bytes = MAGIC.to_vec();
     bytes.extend_from_slice(&VERSION.to_le_bytes());
-    bytes.extend_from_slice(&header_length.to_le_bytes());
-    bytes.extend_from_slice(&(records.len() as u64).to_le_bytes());
-    bytes.extend_from_slice(&header_text);
-    bytes.extend_from_slice(&records);
-    bytes.extend_from_slice(&crc32fast::hash(&bytes).to_le_bytes());
+    bytes.extend_from_slice(&length(header)?.to_le_bytes());
+    bytes.extend_from_slice(&checksum(header).to_le_bytes());
+    bytes.extend_from_slice(&length(&table)?.to_le_bytes());
+    bytes.extend_from_slice(&checksum(&table).to_le_bytes());
+    bytes.extend_from_slice(&checksum(&bytes).to_le_bytes());
+    bytes.extend_from_slice(header);
+    bytes.extend_from_slice(&table);
+    let mut first = 0;
+    for (count, plain) in blocks {
+        let records = deflate(plain)?;
+        let mut head = count.to_le_bytes().to_vec();
+        head.extend_from_slice(&length(&records)?.to_le_bytes());
+        head.extend_from_slice(&checksum(&records).to_le_bytes());
+        bytes.extend_from_slice(&head);
+        bytes.extend_from_slice(&head_checksum(first, &head).to_le_bytes());
+        bytes.extend_from_slice(&records);
+        first += u64::from(*count);
+    }
     Ok(bytes)
 }
 
-fn compress(plain: &[u8]) -> std::io::Result<Vec<u8>> {
-    // No name and no time go into the gzip header, so equal traces make equal files.
-    let mut encoder = GzEncoder::new(Vec::new(), Compression::best());
+/// What JSON's reader says, which may quote anything from the file, as one line that is not too long.
+fn said(cause: &serde_json::Error) -> String {
+    let text = cause.to_string();
+    text.chars()
+        .take(200)
+        .map(|c| if c.is_control() { ' ' } else { c })
+        .collect()
+}
+
+/// A fuzzer gets through no checksum and no compression, so what it tests has neither.
+const BARE: bool = cfg!(fuzzing);
+
+fn checksum(bytes: &[u8]) -> u32 {
+    if BARE { 0 } else { crc32fast::hash(bytes) }
+}
+
+/// The checksum of a block's head; it holds for the block's place, too, so that none can take another's.
+fn head_checksum(first: u64, head: &[u8]) -> u32 {
+    checksum(&[&first.to_le_bytes(), head].concat())
+}
+
+fn deflate(plain: &[u8]) -> std::io::Result<Vec<u8>> {
+    if BARE {
+        return Ok(plain.to_vec());
+    }
+    let mut encoder = DeflateEncoder::new(Vec::new(), Compression::best());
     encoder.write_all(plain)?;
     encoder.finish()
 }
 
-/// The header and the events of a trace file's bytes. The events are sound as numbers; what they mean
-/// together is for `validate`.
-pub(super) fn decode(bytes: &[u8]) -> Result<(Header, Vec<Event>), TraceError> {
-    let have = bytes.len() as u64;
+/// Unfolds `bytes`, all of them, to at most `most` bytes; `None` when that cannot be.
+fn inflate(bytes: &[u8], most: u64) -> Option<Vec<u8>> {
+    let mut plain = Vec::new();
+    if BARE {
+        plain.extend_from_slice(bytes);
+        return (plain.len() as u64 <= most).then_some(plain);
+    }
+    let mut decoder = DeflateDecoder::new(bytes).take(most.saturating_add(1));
+    decoder.read_to_end(&mut plain).ok()?;
+    let whole = decoder.into_inner().total_in() == bytes.len() as u64;
+    (whole && plain.len() as u64 <= most).then_some(plain)
+}
+
+/// Takes the next `length` bytes; `part` is what they are of.
+fn take<'b>(input: &mut &'b [u8], length: usize, part: Part) -> Result<&'b [u8], TraceError> {
+    let (taken, rest) = input
+        .split_at_checked(length)
+        .ok_or(TraceError::Truncated { part })?;
+    *input = rest;
+    Ok(taken)
+}
+
+/// Takes the next four bytes of a head whose length has been checked.
+fn number(head: &[u8], at: usize) -> u32 {
+    let mut bytes = [0; 4];
+    bytes.copy_from_slice(&head[at..at + 4]);
+    u32::from_le_bytes(bytes)
+}
+
+/// The header, the files and the events of a trace file's bytes. The events are sound as numbers; what they
+/// mean together is for `validate`.
+pub(super) fn decode(bytes: &[u8]) -> Result<(Header, Vec<File>, Vec<Event>), TraceError> {
     let common = bytes.len().min(MAGIC.len());
     if bytes[..common] != MAGIC[..common] {
         return Err(TraceError::NotATrace);
     }
-    let Some((prefix, rest)) = bytes.split_first_chunk::<PREFIX>() else {
-        let need = (PREFIX + CHECKSUM) as u64;
-        return Err(TraceError::Truncated { have, need });
-    };
     // The version comes first: another one may lay out everything that follows differently.
-    let version = u16::from_le_bytes([prefix[16], prefix[17]]);
-    if version != VERSION {
-        return Err(TraceError::Version {
-            found: version,
-            known: VERSION,
-        });
-    }
-    let header_length = u32::from_le_bytes([prefix[18], prefix[19], prefix[20], prefix[21]]);
-    let mut records_length = [0; 8];
-    records_length.copy_from_slice(&prefix[22..30]);
-    let need = u64::from_le_bytes(records_length)
-        .saturating_add(u64::from(header_length))
-        .saturating_add((PREFIX + CHECKSUM) as u64);
-    if have < need {
-        return Err(TraceError::Truncated { have, need });
-    }
-    if have > need {
-        return Err(TraceError::Trailing { extra: have - need });
-    }
-    let Some((covered, checksum)) = bytes.split_last_chunk::<CHECKSUM>() else {
-        return Err(TraceError::Truncated { have, need });
-    };
-    let stored = u32::from_le_bytes(*checksum);
-    let found = crc32fast::hash(covered);
-    if stored != found {
-        return Err(TraceError::Damaged { stored, found });
-    }
-
-    // The lengths add up, so both parts are inside.
-    let (header_text, records) = rest.split_at(header_length as usize);
-    let records = &records[..records.len() - CHECKSUM];
-    let header: Header = serde_json::from_slice(header_text)
-        .map_err(|cause| TraceError::Header(cause.to_string()))?;
-    let events = decode_events(&header, records)?;
-    Ok((header, events))
-}
-
-/// What both sides remember from record to record.
-struct Memory {
-    page: u64,
-    time: u64,
-    /// Per process, the end of the last range of addresses, in pages.
-    last: Vec<u64>,
-}
-
-impl Memory {
-    fn new(header: &Header) -> Result<Memory, TraceError> {
-        if !header.page_size.is_power_of_two() {
-            return Err(TraceError::Header(
-                "the page size is no power of two".to_owned(),
-            ));
+    if let Some(&[low, high]) = bytes.get(16..18) {
+        let version = u16::from_le_bytes([low, high]);
+        if version != VERSION {
+            return Err(TraceError::Version {
+                found: version,
+                known: VERSION,
+            });
         }
-        // A process costs a record, so a header cannot make us reserve more than its records take.
-        let processes =
-            u64::from(header.processes).min(header.counts.fork + header.counts.share + 1);
-        Ok(Memory {
-            page: header.page_size,
-            time: 0,
-            last: vec![0; usize::try_from(processes).unwrap_or(usize::MAX)],
+    }
+    let mut input = bytes;
+    let front = take(&mut input, FRONT, Part::Front)?;
+    if number(front, FRONT - 4) != checksum(&front[..FRONT - 4]) {
+        return Err(TraceError::Damaged { part: Part::Front });
+    }
+    let header = checked(
+        &mut input,
+        number(front, 18),
+        number(front, 22),
+        Part::Header,
+    )?;
+    let header: Header =
+        serde_json::from_slice(header).map_err(|cause| TraceError::Header(said(&cause)))?;
+    let table = checked(
+        &mut input,
+        number(front, 26),
+        number(front, 30),
+        Part::Files,
+    )?;
+    let table = inflate(table, LONGEST_TABLE)
+        .ok_or_else(|| TraceError::Header("the table of files cannot be unpacked".to_owned()))?;
+    let files: Vec<File> = serde_json::from_slice(&table)
+        .map_err(|cause| TraceError::Header(format!("the table of files: {}", said(&cause))))?;
+    let events = decode_blocks(&header, &mut input)?;
+    if input.is_empty() {
+        Ok((header, files, events))
+    } else {
+        Err(TraceError::Trailing {
+            extra: input.len() as u64,
         })
     }
 }
 
-fn encode_events(header: &Header, events: &[Event]) -> Result<Vec<u8>, TraceError> {
-    let mut memory = Memory::new(header)?;
-    let mut output = Vec::with_capacity(events.len() * 10);
-    for (number, event) in events.iter().enumerate() {
-        encode_event(&mut memory, &mut output, event).map_err(|problem| TraceError::Malformed {
-            event: number as u64,
-            problem,
-        })?;
+/// Takes a part and compares its checksum.
+fn checked<'b>(
+    input: &mut &'b [u8],
+    length: u32,
+    stored: u32,
+    part: Part,
+) -> Result<&'b [u8], TraceError> {
+    let taken = take(input, length as usize, part)?;
+    if checksum(taken) == stored {
+        Ok(taken)
+    } else {
+        Err(TraceError::Damaged { part })
     }
-    Ok(output)
 }
 
-fn encode_event(
-    memory: &mut Memory,
-    output: &mut Vec<u8>,
-    event: &Event,
-) -> Result<(), &'static str> {
-    let page = memory.page;
-    let pages = |bytes: u64| -> Result<u64, &'static str> {
-        if bytes.is_multiple_of(page) {
-            Ok(bytes / page)
-        } else {
-            Err("a mapping is not in whole pages")
-        }
-    };
-    let kind = match event.action {
-        Action::Map { .. } => 0,
-        Action::Unmap { .. } => 1,
-        Action::Fork { shared: false, .. } => 2,
-        Action::Fork { shared: true, .. } => 3,
-        Action::Exec { program: Some(_) } => 4,
-        Action::Exec { program: None } => 5,
-        Action::Exit => 6,
-        Action::Truncate { .. } => 7,
-    };
-    output.push(kind);
-    let elapsed = event
-        .time
-        .checked_sub(memory.time)
-        .ok_or("time goes back")?;
-    memory.time = event.time;
-    varint::write(output, elapsed);
-    varint::write(output, u64::from(event.process));
-    if let Action::Map {
-        address, length, ..
+fn decode_blocks(header: &Header, input: &mut &[u8]) -> Result<Vec<Event>, TraceError> {
+    let total = header
+        .counts
+        .total()
+        .ok_or(TraceError::Inconsistent(COUNTS))?;
+    if total > MOST_EVENTS {
+        return Err(TraceError::TooManyEvents { most: MOST_EVENTS });
     }
-    | Action::Unmap { address, length } = event.action
-    {
-        let (address, length) = (pages(address)?, pages(length)?);
-        let last = memory
-            .last
-            .get_mut(event.process as usize)
-            .ok_or("a process that nobody started")?;
-        varint::write(
-            output,
-            varint::from_signed(address.wrapping_sub(*last) as i64),
-        );
-        varint::write(output, length);
-        *last = address.wrapping_add(length);
-    }
-    match event.action {
-        Action::Map { file, offset, .. } => {
-            varint::write(output, u64::from(file));
-            varint::write(output, pages(offset)?);
-        }
-        Action::Fork { child, .. } => varint::write(output, u64::from(child)),
-        Action::Exec {
-            program: Some((file, length)),
-        } => {
-            varint::write(output, u64::from(file));
-            varint::write(output, pages(length)?);
-        }
-        Action::Truncate { file, length } => {
-            varint::write(output, u64::from(file));
-            varint::write(output, length);
-        }
-        Action::Unmap { .. } | Action::Exec { program: None } | Action::Exit => {}
-    }
-    Ok(())
-}
-
-fn decode_events(header: &Header, records: &[u8]) -> Result<Vec<Event>, TraceError> {
-    let counts = &header.counts;
-    let total = [
-        counts.map,
-        counts.unmap,
-        counts.fork,
-        counts.share,
-        counts.exec,
-        counts.exit,
-        counts.truncate,
-    ]
-    .into_iter()
-    .try_fold(0_u64, u64::checked_add)
-    .and_then(|total| Some((total, total.checked_mul(LONGEST_RECORD)?)));
-    let Some((total, longest)) = total else {
-        return Err(TraceError::Inconsistent(COUNTS));
-    };
-    // The header bounds the records, so a small file cannot unfold into more memory than it announces.
-    let mut plain = Vec::new();
-    GzDecoder::new(records)
-        .take(longest.saturating_add(1))
-        .read_to_end(&mut plain)
-        .map_err(|_| TraceError::Inconsistent("the records cannot be unpacked"))?;
-    if plain.len() as u64 > longest {
-        return Err(TraceError::Inconsistent(
-            "there are more records than it counts",
-        ));
-    }
-    if total > plain.len() as u64 / SHORTEST_RECORD {
-        return Err(TraceError::Inconsistent(COUNTS));
-    }
-    let mut memory = Memory::new(header)?;
-    let mut input = plain.as_slice();
+    let block = u64::from(block_size(header)?);
+    let mut decoder = records::Decoder::new(header.page_size)?;
     let mut events = Vec::new();
-    while !input.is_empty() {
-        let event = events.len() as u64;
-        events.push(
-            decode_event(&mut memory, &mut input)
-                .map_err(|problem| TraceError::Malformed { event, problem })?,
-        );
-    }
-    if events.len() as u64 != total {
-        return Err(TraceError::Inconsistent(
-            "it counts other events than there are",
-        ));
+    while (events.len() as u64) < total {
+        let first = events.len() as u64;
+        let count = (total - first).min(block);
+        let part = Part::Records {
+            first,
+            last: first + count - 1,
+        };
+        let head = take(input, BLOCK_HEAD, part)?;
+        if number(head, 12) != head_checksum(first, &head[..12]) {
+            return Err(TraceError::Damaged { part });
+        }
+        let deflated = checked(input, number(head, 4), number(head, 8), part)?;
+        if u64::from(number(head, 0)) != count {
+            return Err(TraceError::Inconsistent(COUNTS));
+        }
+        let plain = inflate(deflated, count * records::LONGEST).ok_or(TraceError::Malformed {
+            event: first,
+            problem: "the block that begins here cannot be unpacked",
+        })?;
+        decoder.block(&plain, count as usize, &mut events)?;
     }
     Ok(events)
-}
-
-fn decode_event(memory: &mut Memory, input: &mut &[u8]) -> Result<Event, &'static str> {
-    const CUT: &str = "the record is cut short";
-    const LARGE: &str = "a number is too large";
-    let page = memory.page;
-    let number = |input: &mut &[u8]| varint::read(input).ok_or(CUT);
-    let small = |input: &mut &[u8]| number(input).and_then(|n| u32::try_from(n).map_err(|_| LARGE));
-    let bytes = |input: &mut &[u8]| number(input).and_then(|n| n.checked_mul(page).ok_or(LARGE));
-
-    let (&kind, rest) = input.split_first().ok_or(CUT)?;
-    *input = rest;
-    memory.time = memory.time.checked_add(number(input)?).ok_or(LARGE)?;
-    let process = small(input)?;
-    let mut range = |input: &mut &[u8]| -> Result<(u64, u64), &'static str> {
-        let last = memory
-            .last
-            .get_mut(process as usize)
-            .ok_or("a process that nobody started")?;
-        let address = last.wrapping_add(varint::to_signed(number(input)?) as u64);
-        let length = number(input)?;
-        *last = address.wrapping_add(length);
-        Ok((
-            address.checked_mul(page).ok_or(LARGE)?,
-            length.checked_mul(page).ok_or(LARGE)?,
-        ))
-    };
-    let action = match kind {
-        0 => {
-            let (address, length) = range(input)?;
-            Action::Map {
-                address,
-                length,
-                file: small(input)?,
-                offset: bytes(input)?,
-            }
-        }
-        1 => {
-            let (address, length) = range(input)?;
-            Action::Unmap { address, length }
-        }
-        2 | 3 => Action::Fork {
-            child: small(input)?,
-            shared: kind == 3,
-        },
-        4 => Action::Exec {
-            program: Some((small(input)?, bytes(input)?)),
-        },
-        5 => Action::Exec { program: None },
-        6 => Action::Exit,
-        7 => Action::Truncate {
-            file: small(input)?,
-            length: number(input)?,
-        },
-        _ => return Err("a kind of event that is not known"),
-    };
-    Ok(Event {
-        time: memory.time,
-        process,
-        action,
-    })
 }
 
 #[cfg(test)]

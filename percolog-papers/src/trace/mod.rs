@@ -4,17 +4,31 @@
 //! ([`Trace::bundled`]), or recorded here and now ([`record`], which needs `strace`).
 //!
 //! # What a trace holds
-//! Only what matters to a reverse map of files: see [`Action`]. Mappings of memory without a file are
-//! left out. Files have a [`FileKind`] and, when they belong to the operating system, their name; the
-//! paths of the machine that recorded are not kept. Processes are numbered in order of appearance.
+//! Only what matters to the [subsystems](crate::subsystem): see [`Action`]. Files have a [`FileKind`] and as
+//! much of their name as was asked for ([`Names`]). Tasks (processes and threads) are numbered in order of
+//! appearance.
 //!
 //! # What `strace` cannot see
-//! * The kernel's own mappings of the program and its interpreter (`ld.so`) at `exec`. The program is
-//!   entered as *one* mapping of its whole length, the interpreter is left out.
-//! * Inodes: a file is its path. Two files that bore the same path one after the other are one here.
-//! * Splits without a change of the mapped range (`mprotect`), which also update the kernel's tree.
-//! * Whether opening with `O_TRUNC` found the file there or made it: both are a truncate to nothing.
+//! * The kernel's own mappings of the program and its interpreter (`ld.so`) at `exec`, and the stack. The
+//!   program is entered as *one* mapping of its whole length, the others are left out.
+//! * Inodes: a file is its path. Two files that bore the same path one after the other are one here, and a
+//!   file with two names is two. An opened or mapped file has the path that the kernel gives it, with all
+//!   symbolic links followed; a name that is only looked up is made absolute as text, its links stay.
+//! * Whether opening with `O_CREAT` found the file there or made it. It counts as made with `O_EXCL`, and
+//!   when nothing before in the recording has shown that it exists; otherwise, with `O_TRUNC`, as truncated.
+//! * Splits without a change of the mapped range (`mprotect`), which also update the kernel's tree; pages of
+//!   a file that become memory of the process when it writes to them; memory that several processes share
+//!   without a file (it counts as memory like any other).
+//! * Descriptors that come by other ways than opening and duplicating (sent through a socket), changes of
+//!   the root directory, and calls made through `io_uring`.
+//! * When exactly a call took effect: it counts when it returns, those that close and unmap when they begin,
+//!   so that nothing is given out anew before it is given back.
+//!
+//! Lines of `strace`'s that are not understood are left out and counted ([`Header::not_understood`]). A
+//! process that appears without anybody having started it counts as a child of the oldest one alive, with a
+//! copy of all that it has.
 
+mod bundled;
 mod error;
 mod event;
 mod format;
@@ -26,46 +40,38 @@ mod strace;
 mod validate;
 mod varint;
 
-pub use error::{RecordError, StraceError, TraceError};
-pub use event::{Action, Counts, Event, File, FileKind};
+pub use error::{Part, RecordError, StraceError, TraceError};
+pub use event::{Action, Backing, Counts, Event, File, FileKind, Names, Shares};
 pub use format::Header;
-pub use info::Info;
+pub use info::{Amount, Info, Shared, Sharing};
 #[cfg(unix)]
 pub use record::{Recorded, Request, record};
 #[cfg(unix)]
-pub use strace::{Program, parse as parse_strace};
+pub use strace::{Misread, NotUnderstood, Program, parse as parse_strace};
 
 use crate::replay::plan::Plan;
+use crate::subsystem::Subsystem;
 use std::path::Path;
 
 /// The most mappings that the events of a trace may amount to, each counted once: a replay holds them all
 /// in memory.
 pub const MAX_MAPPINGS: usize = 1 << 22;
 
-/// The trace that comes with this crate; `traces/README.md` says how it was recorded.
-const BUNDLED: &[u8] = include_bytes!("../../traces/xz-build.trace");
-
 /// A recorded run: files, and events in the order in which they happened.
 ///
-/// Every trace, however it was made, keeps these rules: process 0 is the first; every other process is
+/// Every trace, however it was made, keeps these rules: task 0 is the first; every other task is
 /// brought forth by one [`Action::Fork`], acts only after that, and ends with one [`Action::Exit`];
-/// times never decrease; file numbers exist; no mapping is empty or passes the end of what 64 bits hold;
-/// all events together amount to no more than [`MAX_MAPPINGS`].
+/// times never decrease; file numbers exist; threads share their memory; no mapping is empty or passes the
+/// end of what 64 bits hold, and memory has no offset; all events together amount to no more than
+/// [`MAX_MAPPINGS`]. Which descriptors are open is not checked.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Trace {
     header: Header,
+    files: Vec<File>,
     events: Vec<Event>,
 }
 
 impl Trace {
-    /// The trace that comes with this crate: a parallel build of xz.
-    ///
-    /// # Errors
-    /// Never with the file that is published; a damaged one is told from a sound one as by [`Trace::open`].
-    pub fn bundled() -> Result<Trace, TraceError> {
-        Trace::from_bytes(BUNDLED)
-    }
-
     /// Reads the trace in the file `path`.
     ///
     /// # Errors
@@ -81,16 +87,16 @@ impl Trace {
     /// # Errors
     /// As [`Trace::open`].
     pub fn from_bytes(bytes: &[u8]) -> Result<Trace, TraceError> {
-        let (header, events) = format::decode(bytes)?;
-        Trace::of(header, events)
+        let (header, files, events) = format::decode(bytes)?;
+        Trace::of(header, files, events)
     }
 
     /// The bytes of a file that [`Trace::open`] reads.
     ///
     /// # Errors
-    /// When the trace is too long for the format (more than `u32::MAX` bytes of header).
+    /// When the trace is too long for the format.
     pub fn to_bytes(&self) -> Result<Vec<u8>, TraceError> {
-        format::encode(&self.header, &self.events)
+        format::encode(&self.header, &self.files, &self.events)
     }
 
     /// Makes a trace of `events` over `files`; counts are filled in.
@@ -102,18 +108,24 @@ impl Trace {
         files: Vec<File>,
         events: Vec<Event>,
     ) -> Result<Trace, TraceError> {
-        let header = Header::new(description, files, &events);
-        Trace::of(header, events)
+        let header = Header::new(description, &events);
+        Trace::of(header, files, events)
     }
 
-    fn of(header: Header, events: Vec<Event>) -> Result<Trace, TraceError> {
-        validate::validate(&header, &events)?;
-        let trace = Trace { header, events };
-        // Forks copy mappings, so a short trace can amount to very many.
-        match Plan::new(&trace, MAX_MAPPINGS) {
-            Some(_) => Ok(trace),
-            None => Err(TraceError::TooLarge { most: MAX_MAPPINGS }),
+    fn of(header: Header, files: Vec<File>, events: Vec<Event>) -> Result<Trace, TraceError> {
+        validate::validate(&header, files.len(), &events)?;
+        let trace = Trace {
+            header,
+            files,
+            events,
+        };
+        // Forks copy, so a short trace can amount to very much. Other subsystems hold what events enter, no more.
+        for subsystem in [Subsystem::Files, Subsystem::Memory, Subsystem::OpenFiles] {
+            if Plan::new(&trace, subsystem, None, MAX_MAPPINGS).is_none() {
+                return Err(TraceError::TooLarge { most: MAX_MAPPINGS });
+            }
         }
+        Ok(trace)
     }
 
     /// What the file says of itself.
@@ -125,7 +137,7 @@ impl Trace {
     /// The files, by number.
     #[must_use]
     pub fn files(&self) -> &[File] {
-        &self.header.files
+        &self.files
     }
 
     /// The events, in the order in which they happened.
@@ -134,11 +146,12 @@ impl Trace {
         &self.events
     }
 
-    /// A file's name for people: its own, or its kind and number.
+    /// A file's name for people: its own, or its kind and what stands for its path.
     #[must_use]
     pub fn file_name(&self, file: u32) -> String {
-        match self.header.files.get(file as usize) {
+        match self.files.get(file as usize) {
             Some(File { kind, name }) if name.is_empty() => format!("{kind} {file}"),
+            Some(File { kind, name }) if name.starts_with('#') => format!("{kind} {name}"),
             Some(File { name, .. }) => name.clone(),
             None => format!("file {file}"),
         }
@@ -164,4 +177,8 @@ pub struct Description {
     pub recorder: String,
     /// The recording machine's page size in bytes; mappings are whole pages.
     pub page_size: u64,
+    /// How much is told of the files' paths.
+    pub names: Names,
+    /// How many lines of the recorder's output were not understood.
+    pub not_understood: u64,
 }

@@ -1,8 +1,8 @@
 //! Records a command with `strace`.
 
 use super::error::{RecordError, StraceError};
-use super::strace::{CALLS, Program, parse};
-use super::{Description, Trace};
+use super::strace::{CALLS, NotUnderstood, Program, parse};
+use super::{Description, Names, Trace};
 use std::ffi::{OsStr, OsString};
 use std::fs;
 use std::io::{BufReader, ErrorKind, Read, Write};
@@ -23,6 +23,8 @@ pub struct Request<'a> {
     pub force: bool,
     /// What the command builds or runs, with its version, for people who read the trace later.
     pub package: &'a str,
+    /// How much to tell of the files' paths.
+    pub names: Names,
 }
 
 /// What was recorded.
@@ -33,12 +35,17 @@ pub struct Recorded {
     pub trace: Trace,
     /// The length of its file in bytes.
     pub bytes: u64,
-    /// How the command ended. A command that failed is recorded all the same.
+    /// How the command ended. A command that failed or was killed is recorded all the same.
     pub status: ExitStatus,
+    /// What of `strace`'s output was not understood; it is missing.
+    pub not_understood: NotUnderstood,
 }
 
 /// Runs a command under `strace` and writes a trace of it. The command has this process's input, output,
 /// directory and environment.
+///
+/// `strace` itself lets interrupts (Ctrl-C) pass to the command and ends with it. For the trace of an
+/// interrupted command, the calling process must live on, too: it should handle the signal.
 ///
 /// The trace is written whole under another name first, so its place holds the old file or the new one.
 ///
@@ -87,13 +94,16 @@ pub fn record(request: &Request<'_>) -> Result<Recorded, RecordError> {
         recorded: today(),
         recorder: format!("{version} -f -y -ttt"),
         page_size: page_size(),
+        names: request.names,
+        not_understood: 0,
     };
     let text = fs::File::open(log.path()).map_err(StraceError::Unreadable)?;
-    let trace = match parse(BufReader::new(text), &directory, description, resolve) {
-        // `strace` speaks of its own trouble on its standard error.
-        Err(StraceError::Empty) => return Err(RecordError::NothingRecorded { status }),
-        other => other?,
-    };
+    let (trace, not_understood) =
+        match parse(BufReader::new(text), &directory, description, resolve) {
+            // `strace` speaks of its own trouble on its standard error.
+            Err(StraceError::Empty) => return Err(RecordError::NothingRecorded { status }),
+            other => other?,
+        };
     if trace.header().counts.exec == 0 {
         return Err(RecordError::NothingRecorded { status });
     }
@@ -120,6 +130,7 @@ pub fn record(request: &Request<'_>) -> Result<Recorded, RecordError> {
         trace,
         bytes: bytes.len() as u64,
         status,
+        not_understood,
     })
 }
 
@@ -364,6 +375,7 @@ mod tests {
             output: &there,
             force: false,
             package: "",
+            names: Names::None,
         };
         assert!(matches!(
             record(&request),

@@ -30,11 +30,14 @@
 //!
 //! All arithmetic wraps, so a bound of 2⁶³ or more says nothing.
 
-use super::ids::{Ids, Place};
+use super::ids::{Place, Places};
 use super::memory::Zero;
-use super::rows::Rows;
-use crate::cpu::lease::LEASES;
-use crate::sync::atomic::{AtomicI64, AtomicU64, Ordering};
+use super::rows::{Row, Rows};
+use super::word::{State, Word};
+use crate::cpu::barrier::{self, Mode};
+use crate::cpu::lease::{self, LEASES};
+use crate::cpu::undivided::undivided;
+use crate::sync::atomic::{AtomicI64, AtomicU64, AtomicUsize, Ordering};
 use crate::sync::{SlotLock, const_fn};
 
 /// Rows for threads without a lease.
@@ -72,7 +75,7 @@ impl Own {
     fn add(&self, amount: i64) -> i64 {
         // Relaxed, all of them: the row has one writer, which reads back its own stores; a row's next
         // writer is ordered behind its last one by the lease pool, and so is the first one of a
-        // reused place behind the clearing by `Bank::place`. The store's partner is the load in
+        // reused place behind the clearing by `Places::of`. The store's partner is the load in
         // `Bank::sum`, which promises what coherence gives: adds that happen before it are seen.
         let total = self.total.load(Ordering::Relaxed).wrapping_add(amount);
         self.total.store(total, Ordering::Relaxed);
@@ -125,9 +128,9 @@ impl Common {
 /// What is kept of a counter outside the rows.
 #[derive(Debug)]
 pub(super) struct Tally {
-    /// Bits of the counter's [`Place`]; [`Place::NONE`] until something is added.
-    place: AtomicU64,
-    /// The sum of all that rows have folded.
+    /// Bits of the counter's [`Word`]: its value, or where its shares are.
+    word: AtomicU64,
+    /// The sum of all that rows have folded, while there are shares.
     central: AtomicI64,
     /// What the last walk found pending in the rows, each row's part clamped to the batch.
     correction: AtomicI64,
@@ -139,7 +142,7 @@ impl Tally {
     const_fn! {
         pub(super) const fn new(batch: u64) -> Self {
             Self {
-                place: AtomicU64::new(0),
+                word: AtomicU64::new(Word::ZERO.bits()),
                 central: AtomicI64::new(0),
                 correction: AtomicI64::new(0),
                 batch,
@@ -148,18 +151,37 @@ impl Tally {
     }
 
     #[inline(always)]
-    fn place(&self) -> Place {
-        // Acquire pairs with the Release in `Bank::place`: shares that the last owner of the place
-        // left behind are seen cleared.
-        Place::from_bits(self.place.load(Ordering::Acquire))
+    fn word(&self) -> Word {
+        // Acquire pairs with the Release in `exchange`: shares that the last owner of the place left behind are seen
+        // cleared, and the first share of a counter that has become hot is seen with its value.
+        Word::from_bits(self.word.load(Ordering::Acquire))
+    }
+
+    /// Puts `new` in the place of `current`, or returns what is there instead.
+    #[inline]
+    fn exchange(&self, current: Word, new: Word) -> Result<(), Word> {
+        // Release and Acquire: as in `word`; and all exchanges of one word follow each other, so what was done before one
+        // is seen after a later one.
+        self.word
+            .compare_exchange(
+                current.bits(),
+                new.bits(),
+                Ordering::AcqRel,
+                Ordering::Acquire,
+            )
+            .map(|_| ())
+            .map_err(Word::from_bits)
     }
 
     /// See [`Counter::estimate`](super::Counter::estimate).
     #[inline]
     pub(super) fn estimate(&self) -> i64 {
+        if let State::Cold(value) = self.word().state() {
+            return value;
+        }
         // Acquire pairs with the Release of the folds: a sum taken later by this thread counts at
         // least what this estimate counts. Relaxed for the correction: the bound holds whichever one
-        // is loaded.
+        // is loaded. If the shares are taken back meanwhile, `central` stays what it was.
         let central = self.central.load(Ordering::Acquire);
         central.wrapping_add(self.correction.load(Ordering::Relaxed))
     }
@@ -188,7 +210,9 @@ pub(super) struct Bank {
     /// Written by threads without a lease. That these are other rows, of another type, is what keeps
     /// plain stores and atomic updates from ever meeting.
     common: Rows<Common, COMMON>,
-    ids: SlotLock<Ids>,
+    places: Places,
+    /// Held by who makes a counter hot or cold.
+    changing: SlotLock<()>,
 }
 
 impl Bank {
@@ -197,16 +221,23 @@ impl Bank {
             Self {
                 leased: Rows::new(),
                 common: Rows::new(),
-                ids: SlotLock::new(Ids::new()),
+                places: Places::new(),
+                changing: SlotLock::new(()),
             }
         }
     }
 
-    /// Adds in the row of a lease that the caller holds; `false`, and nothing happened, if
+    /// Adds in the row of a lease that the caller holds; `false`, and nothing happened, if the counter is not hot or
     /// [`prepare`](Self::prepare) has to be called first.
     #[inline(always)]
     pub(super) fn add_leased(&self, tally: &Tally, lease: usize, amount: i64) -> bool {
-        let Some(own) = self.leased.find(lease, tally.place()) else {
+        let Some(row) = self.leased.row(lease) else {
+            return false;
+        };
+        let Some(_use) = Use::by_owner(row) else {
+            return false;
+        };
+        let Some(own) = row.find(tally.word().place_if_hot()) else {
             return false;
         };
         if own.add(amount).unsigned_abs() > tally.batch {
@@ -215,55 +246,161 @@ impl Bank {
         true
     }
 
-    /// Makes what [`add_leased`](Self::add_leased) needs. The lease need not be held.
+    /// Whether the holder of the lease asks this in the middle of an add that it was interrupted in.
+    pub(super) fn is_adding(&self, lease: usize) -> bool {
+        self.leased.row(lease).is_some_and(Row::is_used)
+    }
+
+    /// Makes what [`add_leased`](Self::add_leased) needs, if the counter is hot. The lease need not be held.
     pub(super) fn prepare(&self, tally: &Tally, lease: usize) {
-        self.leased.touch(lease, self.place(tally));
-    }
-
-    /// Adds in a row that needs no lease; any number will do.
-    pub(super) fn add_common(&self, tally: &Tally, number: usize, amount: i64) {
-        self.add_common_within(tally, number, amount, tally.batch);
-    }
-
-    /// Counts an amount from the start, also in the estimate.
-    pub(super) fn begin_with(&self, tally: &Tally, amount: i64) {
-        // A batch of zero: the amount goes straight to `central`.
-        self.add_common_within(tally, 0, amount, 0);
-    }
-
-    fn add_common_within(&self, tally: &Tally, number: usize, amount: i64, batch: u64) {
-        self.common
-            .touch(number % COMMON, self.place(tally))
-            .add(amount, batch, &tally.central);
-    }
-
-    /// The counter's place, assigned if it has none.
-    fn place(&self, tally: &Tally) -> Place {
-        let place = tally.place();
-        if place != Place::NONE {
-            return place;
+        if let State::Hot(place) = tally.word().state() {
+            self.leased.touch(lease, place);
         }
-        let fresh = Place::numbered(self.ids.lock().get().take());
-        // Release hands on what taking the number from the locked `ids` made visible: the clearing of
-        // the shares by the place's last owner (`clear`). Its partners are the Acquire here and in
-        // `Tally::place`.
-        match tally.place.compare_exchange(
-            Place::NONE.bits(),
-            fresh.bits(),
-            Ordering::Release,
-            Ordering::Acquire,
-        ) {
-            Ok(_) => fresh,
-            Err(winner) => {
-                self.ids.lock().get().give(fresh.id());
-                Place::from_bits(winner)
+    }
+
+    /// Adds to the word of a counter that is cold; `false`, and nothing happened, if it is not, or becomes hot because
+    /// of this. Without a lease it is as if all such threads were one.
+    pub(super) fn add_cold(&self, tally: &Tally, lease: Option<usize>, amount: i64) -> bool {
+        let word = tally.word();
+        match word.state() {
+            State::Hot(_) => false,
+            State::Draining(_) => {
+                // Whoever adds keeps the shares from being taken back. If the exchange fails, it is decided already.
+                let _ = tally.exchange(word, word.kept());
+                false
+            }
+            State::Cold(_) => {
+                let who = lease.unwrap_or(LEASES) as u64;
+                let added = word
+                    .added(amount, who)
+                    .is_some_and(|added| tally.exchange(word, added).is_ok());
+                // Hot, or another one was faster: that is contention.
+                if !added {
+                    self.heat_up(tally, lease);
+                }
+                added
             }
         }
     }
 
+    /// Gives a counter that is cold a place for its shares, of which the first has its value.
+    #[cold]
+    pub(super) fn heat_up(&self, tally: &Tally, lease: Option<usize>) {
+        if matches!(tally.word().state(), State::Cold(_)) {
+            undivided(|| self.make_hot(tally, lease));
+        }
+    }
+
+    fn make_hot(&self, tally: &Tally, lease: Option<usize>) {
+        let place = self.places.take();
+        // In the caller's own row, where there is one: memory that it will use. Nobody else knows the place.
+        let begin = match lease {
+            Some(lease) => First::Own(self.leased.touch(lease, place)),
+            None => First::Common(self.common.touch(0, place)),
+        };
+        let changing = self.changing.lock();
+        loop {
+            let word = tally.word();
+            let State::Cold(value) = word.state() else {
+                drop(changing);
+                begin.set(0);
+                return self.places.give(place);
+            };
+            begin.set(value);
+            // Nobody folds while the counter is cold, and the lock keeps others from doing this. Release pairs with the
+            // Acquire in `Tally::estimate` where that has found the counter hot before: what it counts, a later sum counts
+            // as well. Relaxed for the correction: see there.
+            tally.central.store(value, Ordering::Release);
+            tally.correction.store(0, Ordering::Relaxed);
+            if tally.exchange(word, word.hot(place)).is_ok() {
+                return;
+            }
+        }
+    }
+
+    /// Adds without a lease; any number will do.
+    pub(super) fn add_common(&self, tally: &Tally, number: usize, amount: i64) {
+        while !self.add_cold(tally, None, amount)
+            && !self.add_common_within(tally, number, amount, tally.batch)
+        {}
+    }
+
+    /// Counts an amount from the start, also in the estimate.
+    pub(super) fn begin_with(&self, tally: &mut Tally, amount: i64) {
+        if let Some(word) = Word::ZERO.cold(amount) {
+            *tally = Tally::new(tally.batch);
+            // Relaxed: nobody else has it.
+            tally.word.store(word.bits(), Ordering::Relaxed);
+            return;
+        }
+        self.heat_up(tally, None);
+        // A batch of zero: the amount goes straight to `central`.
+        let added = self.add_common_within(tally, 0, amount, 0);
+        debug_assert!(added, "nobody else has it");
+    }
+
+    /// Adds in a row for threads without a lease, if the counter is hot.
+    fn add_common_within(&self, tally: &Tally, number: usize, amount: i64, batch: u64) -> bool {
+        let State::Hot(place) = tally.word().state() else {
+            return false;
+        };
+        let number = number % COMMON;
+        let share = self.common.touch(number, place);
+        let Some(row) = self.common.row(number) else {
+            unreachable!("what was touched stays");
+        };
+        let _use = Use::by_anyone(row);
+        // Looked at again, now that nobody can take the share back: if the place is the counter's now, it stays.
+        if tally.word().state() != State::Hot(place) {
+            return false;
+        }
+        share.add(amount, batch, &tally.central);
+        true
+    }
+
     /// See [`Counter::sum`](super::Counter::sum).
     pub(super) fn sum(&self, tally: &Tally) -> i64 {
-        let place = tally.place();
+        loop {
+            let word = tally.word();
+            let place = match word.state() {
+                State::Cold(value) => {
+                    if let Some(cooled) = word.cold(value)
+                        && word.heat() != 0
+                    {
+                        // The heat is of the adds since this sum. Who fails was disturbed by an add, or by another sum.
+                        let _ = tally.exchange(word, cooled);
+                    }
+                    return value;
+                }
+                State::Hot(place) | State::Draining(place) => place,
+            };
+            let (sum, correction) = self.walk(tally, place);
+            // Every add reads the line that the correction is in: it is left alone where possible. Relaxed: see
+            // `Tally::estimate`.
+            let unchanged = tally.correction.load(Ordering::Relaxed) == correction;
+            if !unchanged {
+                tally.correction.store(correction, Ordering::Relaxed);
+            }
+            // The exchange shows that the shares were the counter's throughout the walk: who takes them back exchanges
+            // the word first, and clears them after that.
+            let mut now = word;
+            while now.has_shares_of(word) {
+                let next = now.summed(sum, unchanged);
+                match tally.exchange(now, next) {
+                    Ok(()) => {
+                        if next.is_cool() {
+                            undivided(|| self.cool_down(tally));
+                        }
+                        return sum;
+                    }
+                    Err(changed) => now = changed,
+                }
+            }
+        }
+    }
+
+    /// The sum of all shares at a place, and of what is pending in them.
+    fn walk(&self, tally: &Tally, place: Place) -> (i64, i64) {
         let (mut sum, mut correction) = (0i64, 0i64);
         // Relaxed, all of them: partners are the updates in `Own` and `Common`, of which those that
         // happen before this call are seen by coherence. Values that are read at different times can
@@ -278,21 +415,52 @@ impl Bank {
             sum = sum.wrapping_add(common.total.load(Ordering::Relaxed));
             correction = correction.wrapping_add(common.pending.load(Ordering::Relaxed));
         }
-        // Every add reads the line that the correction is in: it is left alone where possible.
-        if tally.correction.load(Ordering::Relaxed) != correction {
-            tally.correction.store(correction, Ordering::Relaxed);
-        }
-        sum
+        (sum, correction)
     }
 
-    /// Gives the counter's place to the next one. The counter must not be used any more.
-    pub(super) fn clear(&self, tally: &mut Tally) {
-        let place = tally.place();
-        if place == Place::NONE {
+    /// Takes the shares of a counter back that has been quiet, if nobody is in the middle of an add.
+    #[cold]
+    fn cool_down(&self, tally: &Tally) {
+        let Some(mode) = barrier_between_adds() else {
+            return;
+        };
+        let Some(_changing) = self.changing.lock_briefly() else {
+            return;
+        };
+        let word = tally.word();
+        let State::Hot(place) = word.state() else {
+            return;
+        };
+        let draining = word.draining();
+        if !word.is_cool() || tally.exchange(word, draining).is_err() {
             return;
         }
-        // Relaxed, all of them: every use of the counter happens before this, nobody else looks at
-        // these shares until the place is taken again, and the lock of `ids` orders that behind this.
+        // From here on, whoever adds finds the word draining, or is in the middle of a use that is seen here: the barrier
+        // stands between the exchange and these loads, and there between the store that says so and the load of the word.
+        // Acquire pairs with the Release at the end of the use: what it added is seen.
+        let quiet = barrier::heavy(mode)
+            && self.leased.rows().all(|(_, row)| is_left(row))
+            && self.common.rows().all(|(_, row)| is_left(row));
+        let cold = if quiet {
+            word.cold(self.walk(tally, place).0)
+        } else {
+            None
+        };
+        // Fails if somebody has added something, or is about to.
+        let done = tally
+            .exchange(draining, cold.unwrap_or(word.kept()))
+            .is_ok();
+        if done && cold.is_some() {
+            self.clear_shares(place);
+            self.places.give(place);
+        }
+    }
+
+    /// Clears all shares at a place that no counter has.
+    fn clear_shares(&self, place: Place) {
+        // Relaxed, all of them: every use of the shares happens before this. A walk that is still under way finds that
+        // the counter's word has changed; nobody else looks at these shares until the place is taken again, and
+        // the lock in `Places` orders that behind this.
         // A share that is zero is left alone, so that no untouched page comes to life.
         let clear = |word: &AtomicI64| {
             if word.load(Ordering::Relaxed) != 0 {
@@ -307,15 +475,167 @@ impl Bank {
             clear(&common.total);
             clear(&common.pending);
         }
-        tally.place.store(Place::NONE.bits(), Ordering::Relaxed);
-        self.ids.lock().get().give(place.id());
     }
+
+    /// In a forked child: adds that threads were in the middle of which do not exist here never end. Each of them was made, or
+    /// was not.
+    #[cfg(not(percolog_loom))]
+    pub(super) fn go_on_in_a_child(&self) {
+        // Relaxed, both: this is the only thread of the process. (If it forks in the middle of an add itself, in a signal
+        // handler, then a row that is not its own looks used from here on, and counters stay hot.)
+        for (_, row) in self.leased.rows().filter(|(at, _)| lease::is_gone(*at)) {
+            row.users().store(0, Ordering::Relaxed);
+        }
+        for (_, row) in self.common.rows() {
+            row.users().store(0, Ordering::Relaxed);
+        }
+    }
+
+    /// Gives the counter's place to the next one. The counter must not be used any more.
+    pub(super) fn clear(&self, tally: &mut Tally) {
+        if let State::Hot(place) | State::Draining(place) = tally.word().state() {
+            self.clear_shares(place);
+            // Relaxed: nobody uses it.
+            tally.word.store(Word::ZERO.bits(), Ordering::Relaxed);
+            self.places.give(place);
+        }
+    }
+}
+
+/// The share that a counter begins with when it becomes hot.
+enum First<'a> {
+    Own(&'a Own),
+    Common(&'a Common),
+}
+
+impl First<'_> {
+    /// Makes the share one that has added this much, all of it folded.
+    fn set(&self, value: i64) {
+        // Relaxed: nobody else knows the place yet, and the exchange of the word releases it.
+        match self {
+            Self::Own(own) => {
+                own.total.store(value, Ordering::Relaxed);
+                own.folded.store(value, Ordering::Relaxed);
+            }
+            Self::Common(common) => common.total.store(value, Ordering::Relaxed),
+        }
+    }
+}
+
+/// Whether shares can be taken back at all, without an add paying for it: adds have no barrier of their own, so that
+/// takes an operating system.
+const CAN_TAKE_BACK: bool = cfg!(any(feature = "std", percolog_loom));
+
+/// The mode of the barrier that orders the looks at the uses against the uses, if there is one.
+fn barrier_between_adds() -> Option<Mode> {
+    #[cfg(percolog_loom)]
+    return Some(Mode::Fence);
+    #[cfg(not(percolog_loom))]
+    Some(barrier::mode()).filter(|mode| CAN_TAKE_BACK && *mode == Mode::Membarrier)
+}
+
+/// A use of a row, during which no share of it is taken back.
+struct Use<'a> {
+    users: &'a AtomicUsize,
+    by_owner: bool,
+}
+
+impl<'a> Use<'a> {
+    /// A use by whoever holds the row's lease: plain stores. `None` if this interrupts one, in a signal handler.
+    #[inline(always)]
+    fn by_owner<S>(row: &'a Row<S>) -> Option<Self> {
+        let users = row.users();
+        if CAN_TAKE_BACK {
+            // Relaxed: the owner reads what it wrote itself. What interrupts between this and the store is over when
+            // the store is made.
+            if users.load(Ordering::Relaxed) != 0 {
+                return None;
+            }
+            // Relaxed: ordered against the load of the counter's word by the barrier.
+            users.store(1, Ordering::Relaxed);
+            light();
+        }
+        Some(Self {
+            users,
+            by_owner: true,
+        })
+    }
+
+    /// A use by any thread.
+    fn by_anyone<S>(row: &'a Row<S>) -> Self {
+        let users = row.users();
+        // Relaxed: as above.
+        users.fetch_add(1, Ordering::Relaxed);
+        light();
+        Self {
+            users,
+            by_owner: false,
+        }
+    }
+}
+
+impl Drop for Use<'_> {
+    #[inline(always)]
+    fn drop(&mut self) {
+        // Release, both: pairs with the Acquire in `Row::is_used`.
+        if !self.by_owner {
+            self.users.fetch_sub(1, Ordering::Release);
+        } else if CAN_TAKE_BACK {
+            self.users.store(0, Ordering::Release);
+        }
+    }
+}
+
+/// Whether the row is found without a use within a short time. An add takes nanoseconds, and is over soon unless its thread
+/// was stopped.
+fn is_left<S>(row: &Row<S>) -> bool {
+    #[cfg(percolog_loom)]
+    return !row.is_used();
+    #[cfg(not(percolog_loom))]
+    {
+        let mut backoff = crate::sync::Backoff::new();
+        while row.is_used() {
+            if backoff.is_spent() {
+                return false;
+            }
+            backoff.wait();
+        }
+        true
+    }
+}
+
+/// The adds' side of the barrier in `Bank::cool_down`: no instruction, as shares are taken back in one mode alone.
+#[inline(always)]
+fn light() {
+    #[cfg(not(percolog_loom))]
+    crate::sync::atomic::compiler_fence(Ordering::SeqCst);
+    #[cfg(percolog_loom)]
+    barrier::light(Mode::Fence);
 }
 
 #[cfg(test)]
 impl Bank {
+    /// Whether the counter has shares.
+    pub(super) fn is_hot(&self, tally: &Tally) -> bool {
+        matches!(tally.word().state(), State::Hot(_))
+    }
+
+    /// Makes a hot counter drain, as in the middle of `cool_down`; whether it was hot.
+    pub(super) fn drain(&self, tally: &Tally) -> bool {
+        let word = tally.word();
+        self.is_hot(tally) && tally.exchange(word, word.draining()).is_ok()
+    }
+
+    /// Runs `f` as a signal handler would run in the middle of an add by the holder of the lease.
+    pub(super) fn interrupted(&self, lease: usize, f: impl FnOnce()) {
+        let row = self.leased.row(lease).expect("the row is there");
+        let inside = Use::by_owner(row);
+        assert!(inside.is_some());
+        f();
+    }
+
     /// How many places there have ever been.
     pub(super) fn places_ever(&self) -> u64 {
-        self.ids.lock().get().ever()
+        self.places.ever()
     }
 }

@@ -1,6 +1,8 @@
 //! Which cell of every row is a counter's.
 
-use super::bank::Own;
+use crate::cpu::undivided::undivided;
+use crate::sync::atomic::{AtomicU64, Ordering};
+use crate::sync::{SlotLock, const_fn};
 use alloc::collections::BinaryHeap;
 use core::cmp::Reverse;
 
@@ -20,15 +22,15 @@ pub(super) const CHUNKS: usize = 4;
 
 /// Bytes of a share, whichever bank it is in.
 #[cfg(not(percolog_loom))]
-pub(super) const SHARE: usize = 16;
-/// The model checker's atomics have a size of their own.
-#[cfg(percolog_loom)]
-pub(super) const SHARE: usize = size_of::<Own>();
+const SHARE: usize = 1 << SHARE_BITS;
 
-const _: () = assert!(size_of::<Own>() == SHARE && CHUNKS.is_power_of_two());
+const _: () = assert!(CHUNKS.is_power_of_two());
 
-/// Where a counter's share lies in every row: the chunk in the lowest byte, above it the distance in
-/// bytes from the chunk's start. Decoding takes two instructions.
+/// What the encoding of a place takes a share to have, as a power of two.
+const SHARE_BITS: u32 = 4;
+
+/// Where a counter's share lies in every row: the chunk in the lowest bits, and from bit 12 on the share's index there,
+/// so that the bits from 8 on are its distance in bytes from the chunk's start. Decoding takes two instructions.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Place(u64);
 
@@ -40,15 +42,26 @@ impl Place {
     /// The place with this number.
     pub(super) fn numbered(id: u64) -> Self {
         let chunk = (id / FIRST as u64 + 1).ilog2() as usize;
-        // 64 · (2^31 − 1) counters of 32 bytes do not fit any memory.
-        assert!(chunk + 1 < CHUNKS, "more counters than memory could hold");
+        // The index fits 32 bits: `Word` has use for the others. 64 · (2^27 − 1) counters of 32 bytes are 256 GiB.
+        assert!(
+            chunk + 1 < CHUNKS.min(28),
+            "more counters than memory could hold"
+        );
         let within = id - first_id(chunk);
-        Self((within * SHARE as u64) << 8 | (chunk as u64 + 1))
+        Self(within << (8 + SHARE_BITS) | (chunk as u64 + 1))
     }
 
     /// The number of an assigned place.
     pub(super) fn id(self) -> u64 {
-        first_id(self.chunk() - 1) + self.offset() as u64 / SHARE as u64
+        first_id(self.chunk() - 1) + self.index() as u64
+    }
+
+    /// The place that is kept in `word`.
+    #[inline(always)]
+    pub(super) fn kept_in(word: &AtomicU64) -> Self {
+        // Acquire pairs with the Release in `Places::of`: shares that the last owner of the place left behind are seen
+        // cleared.
+        Self::from_bits(word.load(Ordering::Acquire))
     }
 
     #[inline(always)]
@@ -67,10 +80,28 @@ impl Place {
         self.0 as usize % CHUNKS
     }
 
-    /// The distance from the chunk's start in bytes.
+    fn index(self) -> usize {
+        (self.0 >> (8 + SHARE_BITS)) as usize
+    }
+
+    /// The share at this place of the chunk that begins at `chunk`.
+    ///
+    /// # Safety
+    /// `chunk` points to [`chunk_length`] shares.
     #[inline(always)]
-    pub(super) fn offset(self) -> usize {
-        (self.0 >> 8) as usize
+    pub(super) unsafe fn within<S>(self, chunk: *const S) -> *const S {
+        #[cfg(not(percolog_loom))]
+        {
+            const { assert!(size_of::<S>() == SHARE) };
+            // SAFETY: a place's index is that of one of the shares of its chunk, all of which are `SHARE` bytes.
+            unsafe { chunk.byte_add((self.0 >> 8) as usize) }
+        }
+        // The model checker's atomics make shares of different sizes.
+        #[cfg(percolog_loom)]
+        // SAFETY: as above, with the share's own size.
+        unsafe {
+            chunk.add(self.index())
+        }
     }
 }
 
@@ -84,18 +115,82 @@ fn first_id(chunk: usize) -> u64 {
     FIRST as u64 * ((1 << chunk) - 1)
 }
 
+/// Who has which place.
+#[derive(Debug)]
+pub(super) struct Places {
+    ids: SlotLock<Ids>,
+}
+
+impl Places {
+    const_fn! {
+        pub(super) const fn new() -> Self {
+            Self { ids: SlotLock::new(Ids::new()) }
+        }
+    }
+
+    /// A place that nobody has.
+    pub(super) fn take(&self) -> Place {
+        Place::numbered(undivided(|| self.ids.lock().get().take()))
+    }
+
+    /// Takes back a place whose shares are clear.
+    pub(super) fn give(&self, place: Place) {
+        undivided(|| self.ids.lock().get().give(place.id()));
+    }
+
+    /// The place that is kept in `word`, assigned if there is none.
+    pub(super) fn of(&self, word: &AtomicU64) -> Place {
+        let place = Place::kept_in(word);
+        if place != Place::NONE {
+            return place;
+        }
+        let fresh = self.take();
+        // Release hands on what taking the number from the locked `ids` made visible: the clearing of
+        // the shares by the place's last owner (`take_back`). Its partners are the Acquire here and in
+        // `Place::kept_in`.
+        match word.compare_exchange(
+            Place::NONE.bits(),
+            fresh.bits(),
+            Ordering::Release,
+            Ordering::Acquire,
+        ) {
+            Ok(_) => fresh,
+            Err(winner) => {
+                self.give(fresh);
+                Place::from_bits(winner)
+            }
+        }
+    }
+
+    /// Takes back the place that is kept in `word`, for another owner. Its shares are clear, and nobody uses the word.
+    pub(super) fn take_back(&self, word: &AtomicU64) {
+        let place = Place::kept_in(word);
+        if place != Place::NONE {
+            // Relaxed: nobody uses the word. The lock orders the clearing before the next owner's use.
+            word.store(Place::NONE.bits(), Ordering::Relaxed);
+            self.give(place);
+        }
+    }
+
+    /// How many places there have ever been.
+    #[cfg(test)]
+    pub(super) fn ever(&self) -> u64 {
+        self.ids.lock().get().ever()
+    }
+}
+
 /// The numbers that are not in use.
 ///
 /// They are reused smallest first: after many counters came and went, those that remain, and the
 /// threads that come to use them, touch small chunks only.
 #[derive(Debug)]
-pub(super) struct Ids {
+struct Ids {
     next: u64,
     free: BinaryHeap<Reverse<u64>>,
 }
 
 impl Ids {
-    pub(super) const fn new() -> Self {
+    const fn new() -> Self {
         Self {
             next: 0,
             free: BinaryHeap::new(),
@@ -103,7 +198,7 @@ impl Ids {
     }
 
     /// The smallest number that is not in use.
-    pub(super) fn take(&mut self) -> u64 {
+    fn take(&mut self) -> u64 {
         if let Some(Reverse(id)) = self.free.pop() {
             return id;
         }
@@ -112,14 +207,14 @@ impl Ids {
     }
 
     /// Takes a number back. The shares behind it are zero.
-    pub(super) fn give(&mut self, id: u64) {
+    fn give(&mut self, id: u64) {
         debug_assert!(id < self.next);
         self.free.push(Reverse(id));
     }
 
     /// How many different numbers were ever taken.
     #[cfg(test)]
-    pub(super) fn ever(&self) -> u64 {
+    fn ever(&self) -> u64 {
         self.next
     }
 }
@@ -136,16 +231,16 @@ mod tests {
             let place = Place::numbered(id);
             assert_eq!(place.id(), id);
             assert!(place.chunk() > 0 && place.chunk() < CHUNKS);
-            assert!(place.offset() + SHARE <= chunk_length(place.chunk()) * SHARE);
+            assert!(place.index() < chunk_length(place.chunk()));
             if place.chunk() == before.chunk() {
-                assert_eq!(place.offset(), before.offset() + SHARE);
+                assert_eq!(place.index(), before.index() + 1);
             } else {
-                assert_eq!((place.chunk(), place.offset()), (before.chunk() + 1, 0));
+                assert_eq!((place.chunk(), place.index()), (before.chunk() + 1, 0));
             }
             before = place;
         }
         // The last one there is.
-        let last = 64 * ((1 << 31) - 1) - 1;
+        let last = 64 * ((1 << 27) - 1) - 1;
         assert_eq!(Place::numbered(last).id(), last);
     }
 

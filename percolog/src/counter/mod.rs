@@ -2,14 +2,21 @@
 //!
 //! For what programs count all the time and read now and then: requests, bytes, allocations, events
 //! of every kind. Start here if you have a `static` [`AtomicU64`](core::sync::atomic::AtomicU64) that
-//! many threads increment; a counter that is read as often as it is added to is better off as an
-//! `AtomicU64`, and one that decides something at zero (a reference count) is not for this module.
+//! many threads increment.
+//!
+//! | what is counted | what to use |
+//! |---|---|
+//! | events and amounts, added all the time, read now and then | `Counter`: the cheapest add there is; a sum counts every add that finished before it, and those under way each for itself |
+//! | things in use, acquired and mostly released on the same thread; other code counts in the same word; now and then it has to be known exactly how many there are, at one moment | `SloppyCounter` |
+//! | what is read as often as it is changed, or decides something at every change (a limit, a reference count that frees at zero at once) | an `AtomicI64` |
 //!
 //! # How it works
 //!
-//! *Invariant:* a counter's value is the sum of its shares, one a *row*; and each row is either written
-//! by one thread at a time with plain loads and stores, or by any number of threads with atomic
-//! updates, never by both.
+//! A counter is *cold*, and then one word that is exchanged atomically; or *hot*, and then it has shares.
+//!
+//! *Invariant:* a cold counter's value is in its word. A hot counter's value is the sum of its shares, one a *row*; and
+//! each row is either written by one thread at a time with plain loads and stores, or by any number of threads with
+//! atomic updates, never by both.
 //!
 //! A thread leases a row when it first adds to any counter, and gives it back when it exits: whoever
 //! leases it next continues where it stopped, so that a thread's exit costs nothing and loses nothing.
@@ -19,14 +26,35 @@
 //! `without_preemption`.
 //!
 //! A row holds the shares of *all* counters, 16 bytes each, and shares its lines with no other row. So
-//! a counter costs 32 bytes, and 16 more for each thread that adds to it — not a line for each
+//! a counter costs 32 bytes, and while it is hot 16 more for each thread that adds to it — not a line for each
 //! processor that might, which would make a million counters unaffordable.
+//!
+//! # When a counter is hot
+//!
+//! *It becomes hot* when an add finds that another thread has just changed the word; when it is added to 64 times
+//! between two sums, where an add by another thread than the last one counts for 8; and when its value leaves
+//! −2²⁹ … 2²⁹. The add that finds so gives it a place in the rows, and puts its value into the first share.
+//!
+//! *It becomes cold* when three sums in a row found what the sum before them had found, on Linux, where adds need no fence for this
+//! ([`barrier::mode`](crate::cpu::barrier::mode) is `Membarrier`); elsewhere a hot counter stays hot. A counter that
+//! nobody sums changes back never, and one that is added to between sums does not. The sum that
+//! finds it quiet takes the shares back, and their place is another counter's. So that nothing is lost:
+//!
+//! 1. the word says *draining*: adds that come now make it hot again, and nothing has happened;
+//! 2. a [heavy barrier](crate::cpu::barrier), and a look at every row: each add says in its row that it is
+//!    under way before it looks at the word. If one stays under way, the counter stays hot;
+//! 3. now the shares do not change. Their sum goes to the word, if that still says draining;
+//! 4. the shares are cleared. A sum that is still walking over them finds that the word has changed, and begins again.
+//!
+//! There is hysteresis in both directions: becoming hot takes 64 adds without a sum, and becoming cold takes four sums
+//! without an add.
 //!
 //! This is the counter queue of S. Boyd-Wickizer, *Optimizing Communication Bottlenecks in
 //! Multiprocessor Operating System Kernels*, §6.2 and Figure 6-3 (operations are executed on a per-core
 //! value at once instead of being logged), with shares that stay where they are when read. The
 //! estimate is a relative of the sloppy counters in S. Boyd-Wickizer et al., *An Analysis of Linux
 //! Scalability to Many Cores*, §4.3: a central value, and a bound on what may be missing from it.
+//! Those themselves are here as well: `SloppyCounter`, whose spares lie in rows of the same kind.
 
 // Under the model checker only the models use what is here.
 #![cfg_attr(percolog_loom, allow(dead_code))]
@@ -37,25 +65,70 @@ mod memory;
 #[cfg(all(test, percolog_loom))]
 mod models;
 mod rows;
+mod sloppy;
 #[cfg(all(test, feature = "std", not(percolog_loom)))]
 mod tests;
+mod word;
 
 #[cfg(not(percolog_loom))]
 pub use global::Counter;
+#[cfg(not(percolog_loom))]
+pub use sloppy::SloppyCounter;
+
+/// Runs `f` with the number of a leased row that nobody else writes meanwhile, if there is one.
+#[cfg(all(feature = "std", not(percolog_loom)))]
+#[inline(always)]
+fn as_single_writer<R>(f: impl FnOnce(Option<usize>) -> R) -> R {
+    f(crate::cpu::lease::mine())
+}
+
+/// Runs `f` with the number of a leased row that nobody else writes meanwhile, if there is one:
+/// the slot's, since nothing else can run on it. Slots beyond the leases share rows.
+#[cfg(all(not(feature = "std"), not(percolog_loom)))]
+#[inline(always)]
+fn as_single_writer<R>(f: impl FnOnce(Option<usize>) -> R) -> R {
+    crate::cpu::without_preemption(|| {
+        let slot = crate::cpu::current().index();
+        f((slot < crate::cpu::lease::LEASES).then_some(slot))
+    })
+}
 
 /// The counters of the process. Statics cannot hold the model checker's types, so models work on
 /// banks of their own.
 #[cfg(not(percolog_loom))]
 mod global {
+    use super::as_single_writer;
     use super::bank::{Bank, Tally};
     use crate::cpu;
-    #[cfg(feature = "std")]
-    use crate::cpu::lease;
+    use crate::cpu::process::{AroundForks, around_forks};
     use core::fmt;
 
     static BANK: Bank = Bank::new();
 
+    /// Whoever makes a counter hot or cold is [waited for](crate::cpu::undivided). Adds are not.
+    static AROUND_FORKS: AroundForks = AroundForks {
+        before: || (),
+        after: |is_child| {
+            if is_child {
+                BANK.go_on_in_a_child();
+            }
+        },
+    };
+
     /// A counter that threads add to without disturbing each other.
+    ///
+    /// Before: each increment fetches the counter's line from whichever processor incremented last.
+    ///
+    /// ```
+    /// use std::sync::atomic::{AtomicI64, Ordering};
+    ///
+    /// static HITS: AtomicI64 = AtomicI64::new(0);
+    ///
+    /// HITS.fetch_add(1, Ordering::Relaxed);
+    /// assert_eq!(HITS.load(Ordering::Relaxed), 1);
+    /// ```
+    ///
+    /// After: each thread adds to a share of its own, and who reads adds them up.
     ///
     /// ```
     /// use percolog::counter::Counter;
@@ -88,22 +161,25 @@ mod global {
     ///
     /// # Cost
     ///
-    /// *Time:* an add is a handful of plain instructions; no atomic update, no line shared with
-    /// another thread. What a thread adds moves a line only
+    /// *Time:* an add to a cold counter is one atomic exchange of its word. An add to a [hot](crate::counter#when-a-counter-is-hot)
+    /// one is a handful of plain instructions; no atomic update, no line shared with
+    /// another thread. What a thread adds moves a line then only
     /// * when its share exceeds the batch, 65,536 unless [`with_batch`](Self::with_batch) said
     ///   otherwise: one atomic update of the counter's own line, which each adding thread then fetches
     ///   again;
     /// * when somebody summed since the thread's last add: up to two transfers, for its share and for
     ///   the counter's line.
     ///
-    /// *Memory:* 32 bytes for the counter. A thread that adds to any counter has a row of 256 bytes;
+    /// *Memory:* 32 bytes for the counter, and nothing else while it is cold. A thread that adds to any hot counter has a row of
+    /// 384 bytes;
     /// in it each counter it adds to has 16 bytes, allocated in chunks: the first has 64 shares, each
-    /// further one is twice as large. Counters are numbered at their first add, smallest free number
+    /// further one is twice as large. Counters are numbered when they become hot, smallest free number
     /// first, so a thread that adds to *n* counters out of *n* allocates less than 32 · *n* + 1 KiB for
     /// their shares. Large chunks are asked for as zeroed memory, of which systems with virtual memory
     /// provide the pages that are touched. Rows are kept for the threads that come later: what is
     /// allocated depends on how many threads lived at once, not on how many there ever were.
-    /// A dropped counter's shares go to the next new counter, for 8 bytes of bookkeeping.
+    /// The shares of a counter that is dropped, or becomes cold, go to the next one that becomes hot, for 8 bytes of
+    /// bookkeeping.
     ///
     /// *Sustained ceiling:* none from the structure for adds: each thread goes at the speed of its
     /// own processor. With reads, each sum has to fetch one line from each thread that added since the
@@ -111,16 +187,21 @@ mod global {
     ///
     /// # Progress
     ///
-    /// An add is wait-free on a thread that has a lease and has added to the counter before; the first
-    /// add of a thread to a counter may allocate and take a lock for a few instructions. Without a
-    /// lease it is lock-free. Sums and estimates are wait-free.
+    /// An add to a hot counter is wait-free on a thread that has a lease and has added to the counter before; the first
+    /// add of a thread to a hot counter, and the one that makes it hot, may allocate and take a lock: for a few instructions, or
+    /// while another counter is made cold, which is for one barrier. Without a
+    /// lease it is lock-free. A sum is lock-free: it begins again if the counter becomes cold and hot meanwhile.
+    /// Estimates are wait-free.
     ///
-    /// # Signals and allocators
+    /// # Signals, allocators and `fork`
     ///
-    /// A signal handler that adds to a counter can interrupt the same thread's add between its load and
-    /// its store: the handler's add is then lost. It can also find the thread in an allocation. Count
+    /// A signal handler that adds to a counter can find the thread in an allocation, or with a lock. Count
     /// with an atomic there. The program's global allocator must not add to a counter either, because
     /// adding may allocate.
+    ///
+    /// A forked child has every add that finished before the `fork`, and of those that threads were in the middle of each or not.
+    /// It adds and sums as any process does, and waits for none of them. To its [estimate](Self::estimate) the threads
+    /// that are not there are in the middle of their adds for ever. `fork` waits while a counter becomes hot or cold.
     pub struct Counter {
         tally: Tally,
     }
@@ -151,7 +232,7 @@ mod global {
 
         /// Adds `amount`, which may be negative. Wraps around.
         ///
-        /// *Progress:* wait-free; see [the type](Self#progress) for first adds and threads without a
+        /// *Progress:* wait-free; see [the type](Self#progress) for first adds, cold counters and threads without a
         /// lease. *Cost:* no transfer and no allocation in steady state; see [the type](Self#cost).
         #[inline]
         pub fn add(&self, amount: i64) {
@@ -165,14 +246,20 @@ mod global {
 
         #[cold]
         fn add_slowly(&self, amount: i64) {
-            // More than two rounds happen only where the platform moves the caller to a slot that has
-            // never been here, and there are finitely many of those.
+            // Rounds follow one another only where the counter becomes hot or cold meanwhile, or the platform moves the
+            // caller to a slot that has never been here.
             loop {
                 // Allocating is not for the inside of `as_single_writer`.
-                let Some(lease) = as_single_writer(|lease| lease) else {
+                let lease = as_single_writer(|lease| lease);
+                let Some(lease) = lease.filter(|lease| !BANK.is_adding(*lease)) else {
+                    around_forks(&AROUND_FORKS);
                     let number = cpu::current().place();
                     return BANK.add_common(&self.tally, number, amount);
                 };
+                if BANK.add_cold(&self.tally, Some(lease), amount) {
+                    return;
+                }
+                around_forks(&AROUND_FORKS);
                 BANK.prepare(&self.tally, lease);
                 let added = as_single_writer(|lease| {
                     lease.is_some_and(|lease| BANK.add_leased(&self.tally, lease, amount))
@@ -205,10 +292,11 @@ mod global {
         ///
         /// Also brings the [estimate](Self::estimate) up to date.
         ///
-        /// *Progress:* wait-free. *Cost:* a walk over every row, at most 576: three loads each, and one
+        /// *Progress:* lock-free. *Cost:* one load if the counter is cold. If it is hot, a walk over every row, at most 576: three
+        /// loads each, and one
         /// transfer for each thread that added to this counter (or to its neighbours in the row) since
-        /// the last walk. Writes one word of the counter's own line, if the correction that it holds
-        /// has changed; repeated sums without adds write nothing.
+        /// the last walk. Writes the counter's own line, until repeated sums without adds have made it cold: the last of these
+        /// pays for a [heavy barrier](crate::cpu::barrier), and then they write nothing.
         #[must_use]
         pub fn sum(&self) -> i64 {
             BANK.sum(&self.tally)
@@ -223,7 +311,7 @@ mod global {
         /// add, usually 0. A program of 8 threads with the default batch is thus off by at most
         /// 2 · 8 · 65,536, about a million.
         ///
-        /// Right after a `sum` it is exact, if no add came in between and neither an add nor another sum
+        /// While the counter is cold it is exact. Right after a `sum` it is exact as well, if no add came in between and neither an add nor another sum
         /// overlapped that sum.
         ///
         /// *Progress:* wait-free. *Cost:* two loads of the counter's own line, which is written once
@@ -235,24 +323,6 @@ mod global {
         }
     }
 
-    /// Runs `f` with the number of a leased row that nobody else writes meanwhile, if there is one.
-    #[cfg(feature = "std")]
-    #[inline(always)]
-    fn as_single_writer<R>(f: impl FnOnce(Option<usize>) -> R) -> R {
-        f(lease::mine())
-    }
-
-    /// Runs `f` with the number of a leased row that nobody else writes meanwhile, if there is one:
-    /// the slot's, since nothing else can run on it. Slots beyond the leases share rows.
-    #[cfg(not(feature = "std"))]
-    #[inline(always)]
-    fn as_single_writer<R>(f: impl FnOnce(Option<usize>) -> R) -> R {
-        cpu::without_preemption(|| {
-            let slot = cpu::current().index();
-            f((slot < cpu::lease::LEASES).then_some(slot))
-        })
-    }
-
     impl Default for Counter {
         fn default() -> Self {
             Self::new()
@@ -262,10 +332,8 @@ mod global {
     impl From<i64> for Counter {
         /// A counter that begins at `value`, in its sum and in its estimate.
         fn from(value: i64) -> Self {
-            let counter = Self::new();
-            if value != 0 {
-                BANK.begin_with(&counter.tally, value);
-            }
+            let mut counter = Self::new();
+            BANK.begin_with(&mut counter.tally, value);
             counter
         }
     }

@@ -18,20 +18,53 @@ pub(super) struct Rows<S: Zero, const N: usize> {
 }
 
 /// One row: chunks of shares, on lines that are shared with no other row.
+///
+/// The users come last, on a line that walks over the chunks do not read.
 #[derive(Debug)]
-struct Row<S> {
+#[repr(C)]
+pub(super) struct Row<S> {
     chunks: [AtomicPtr<S>; CHUNKS],
+    /// How many uses of the row's shares are under way, where that is of interest to the shares' kind.
+    users: AtomicUsize,
+}
+
+impl<S> Row<S> {
+    /// See [`Row::users`].
+    #[inline(always)]
+    pub(super) fn users(&self) -> &AtomicUsize {
+        &self.users
+    }
+
+    /// Whether a use is under way.
+    pub(super) fn is_used(&self) -> bool {
+        // Acquire pairs with the Release at the end of a use: what it did is seen.
+        self.users.load(Ordering::Acquire) != 0
+    }
+
+    /// The share at `place`, if it has been touched.
+    #[inline(always)]
+    pub(super) fn find(&self, place: Place) -> Option<&S> {
+        // Acquire pairs with the Release in `publish`: the chunk's shares are initialized.
+        let chunk = self.chunks[place.chunk()].load(Ordering::Acquire);
+        if chunk.is_null() {
+            return None;
+        }
+        // SAFETY: a published chunk has `chunk_length` shares (`Place::NONE` has no chunk), and it lives as
+        // long as the bank.
+        Some(unsafe { &*place.within(chunk) })
+    }
 }
 
 impl<S> Default for Row<S> {
     fn default() -> Self {
         Self {
             chunks: core::array::from_fn(|_| AtomicPtr::new(ptr::null_mut())),
+            users: AtomicUsize::new(0),
         }
     }
 }
 
-// SAFETY: only null pointers, whose bytes are zero; no destructor.
+// SAFETY: null pointers and an integer, whose bytes are zero; no destructor.
 unsafe impl<S> Zero for Row<S> {}
 
 impl<S: Zero, const N: usize> Rows<S, N> {
@@ -46,21 +79,19 @@ impl<S: Zero, const N: usize> Rows<S, N> {
         }
     }
 
-    /// The share at `place` in the row `number`, if it has been touched.
+    /// The row `number`, if anything in it has been touched.
     #[inline(always)]
-    pub(super) fn find(&self, number: usize, place: Place) -> Option<&S> {
+    pub(super) fn row(&self, number: usize) -> Option<&Row<S>> {
         // Acquire pairs with the Release in `publish`: the row's pointers are initialized.
         let row = self.rows.get(number)?.load(Ordering::Acquire);
         // SAFETY: a published row lives as long as the bank.
-        let row = unsafe { row.as_ref() }?;
-        // Acquire pairs with the Release in `publish`: the chunk's shares are initialized.
-        let chunk = row.chunks[place.chunk()].load(Ordering::Acquire);
-        if chunk.is_null() {
-            return None;
-        }
-        // SAFETY: a published chunk has `chunk_length` shares, a place's offset is that of one of
-        // them (`Place::NONE` has no chunk), and it lives as long as the bank.
-        Some(unsafe { &*chunk.byte_add(place.offset()) })
+        unsafe { row.as_ref() }
+    }
+
+    /// The share at `place` in the row `number`, if it has been touched.
+    #[inline(always)]
+    pub(super) fn find(&self, number: usize, place: Place) -> Option<&S> {
+        self.row(number)?.find(place)
     }
 
     /// The share at `place` in the row `number`, made if it has not been touched.
@@ -85,13 +116,18 @@ impl<S: Zero, const N: usize> Rows<S, N> {
         }
     }
 
-    /// The shares at `place` in all rows where it has been touched; those touched while the
-    /// iteration runs may be missed.
-    pub(super) fn iter(&self, place: Place) -> impl Iterator<Item = &S> {
+    /// All rows where anything has been touched, with their numbers; those touched while the iteration runs may be missed.
+    pub(super) fn rows(&self) -> impl Iterator<Item = (usize, &Row<S>)> {
         // Relaxed: a touch that comes before this is seen by coherence, which is all that is
         // promised. See `touch`.
         let made = self.made.load(Ordering::Relaxed);
-        (0..made).filter_map(move |number| self.find(number, place))
+        (0..made).filter_map(move |number| Some((number, self.row(number)?)))
+    }
+
+    /// The shares at `place` in all rows where it has been touched; those touched while the
+    /// iteration runs may be missed.
+    pub(super) fn iter(&self, place: Place) -> impl Iterator<Item = &S> {
+        self.rows().filter_map(move |(_, row)| row.find(place))
     }
 }
 

@@ -9,9 +9,8 @@ use std::format;
 use std::vec::Vec;
 
 fn add_leased(bank: &Bank, tally: &Tally, lease: usize, amount: i64) {
-    if !bank.add_leased(tally, lease, amount) {
+    while !bank.add_leased(tally, lease, amount) && !bank.add_cold(tally, Some(lease), amount) {
         bank.prepare(tally, lease);
-        assert!(bank.add_leased(tally, lease, amount));
     }
 }
 
@@ -114,6 +113,7 @@ proptest! {
 fn the_shared_word_is_written_once_a_batch() {
     let bank = Bank::new();
     let tally = Tally::new(1000);
+    bank.heat_up(&tally, Some(0));
     let mut changes = 0;
     let mut before = tally.estimate();
     for _ in 0..100_100 {
@@ -148,6 +148,7 @@ fn dropped_counters_leave_their_places_clear_in_both_banks() {
         let mut tallies: Vec<_> = (0..200).map(|_| Tally::new(10)).collect();
         for tally in &tallies {
             assert_eq!((bank.sum(tally), tally.estimate()), (0, 0));
+            bank.heat_up(tally, None);
             for row in [0, 1, 40] {
                 add_leased(&bank, tally, row, 7 * round);
                 // Some stay pending, some have been folded.
@@ -186,6 +187,10 @@ fn wraps_around() {
 #[test]
 fn debug_shows_the_estimate_and_never_walks() {
     let counter = Counter::with_batch(100);
+    // Beyond what a word holds, so that there are shares.
+    counter.add(1 << 40);
+    counter.add(-(1 << 40));
+    assert_eq!(counter.sum(), 0);
     counter.add(3);
     // Not folded and not summed yet.
     assert_eq!(
@@ -197,4 +202,144 @@ fn debug_shows_the_estimate_and_never_walks() {
         format!("{counter:?}"),
         "Counter { estimate: 3, batch: 100, .. }"
     );
+}
+
+/// Adds of one thread that make a counter hot.
+const ADDS: i64 = super::word::HOT as i64;
+
+#[test]
+fn a_counter_becomes_hot_by_many_adds_between_two_sums() {
+    let bank = Bank::new();
+    let tally = Tally::new(100);
+    // Now and then: never hot.
+    for round in 1..=100 {
+        for _ in 1..ADDS {
+            add_leased(&bank, &tally, 0, 1);
+        }
+        assert!(!bank.is_hot(&tally));
+        assert_eq!(tally.estimate(), round * (ADDS - 1));
+        assert_eq!(bank.sum(&tally), round * (ADDS - 1));
+    }
+    assert_eq!(bank.places_ever(), 0);
+    for _ in 0..ADDS {
+        add_leased(&bank, &tally, 0, 1);
+    }
+    assert!(bank.is_hot(&tally));
+    assert_eq!(bank.sum(&tally), 100 * (ADDS - 1) + ADDS);
+}
+
+#[test]
+fn a_counter_becomes_hot_by_threads_that_take_turns_or_large_amounts() {
+    let bank = Bank::new();
+    let tally = Tally::new(100);
+    for turn in 0..9 {
+        assert!(!bank.is_hot(&tally));
+        add_leased(&bank, &tally, turn % 2, 1);
+    }
+    assert!(bank.is_hot(&tally));
+    assert_eq!(bank.sum(&tally), 9);
+    let large = Tally::new(100);
+    add_leased(&bank, &large, 0, 1 << 29);
+    assert!(bank.is_hot(&large));
+    assert_eq!(bank.sum(&large), 1 << 29);
+}
+
+/// Shares can be taken back where adds need no fence for it.
+fn takes_back() -> bool {
+    crate::cpu::barrier::mode() == crate::cpu::barrier::Mode::Membarrier
+}
+
+#[test]
+fn a_quiet_counter_becomes_cold_and_leaves_its_place_clear() {
+    if !takes_back() {
+        return;
+    }
+    let bank = Bank::new();
+    let tally = Tally::new(10);
+    for round in 1..=20 {
+        bank.heat_up(&tally, Some(0));
+        for lease in [0, 1, 7] {
+            add_leased(&bank, &tally, lease, 30);
+        }
+        bank.add_common(&tally, 3, 10);
+        let all = 100 * round;
+        // The first sum finds what is new; the third one after it has found nothing three times.
+        for _ in 0..3 {
+            assert_eq!((bank.sum(&tally), tally.estimate()), (all, all));
+            assert!(bank.is_hot(&tally));
+        }
+        assert_eq!(bank.sum(&tally), all);
+        assert!(!bank.is_hot(&tally));
+        assert_eq!((bank.sum(&tally), tally.estimate()), (all, all));
+        // The place is free for another one, and clear.
+        let mut other = Tally::new(10);
+        bank.heat_up(&other, Some(7));
+        add_leased(&bank, &other, 1, 1);
+        assert_eq!(bank.sum(&other), 1);
+        bank.clear(&mut other);
+    }
+    assert_eq!(bank.places_ever(), 1);
+}
+
+#[test]
+fn a_counter_that_is_added_to_now_and_then_stays_hot() {
+    let bank = Bank::new();
+    for batch in [0, 10, 1000] {
+        let tally = Tally::new(batch);
+        bank.heat_up(&tally, Some(0));
+        for add in 1..=200 {
+            add_leased(&bank, &tally, 0, 1);
+            for _ in 0..3 {
+                assert_eq!(bank.sum(&tally), add);
+            }
+            assert!(bank.is_hot(&tally));
+        }
+    }
+}
+
+#[test]
+fn values_that_do_not_fit_a_word_stay_in_shares() {
+    let bank = Bank::new();
+    let tally = Tally::new(10);
+    add_leased(&bank, &tally, 0, i64::MAX);
+    for _ in 0..10 {
+        assert_eq!(bank.sum(&tally), i64::MAX);
+    }
+    assert!(bank.is_hot(&tally));
+}
+
+#[test]
+fn an_add_keeps_the_shares_from_being_taken_back() {
+    let bank = Bank::new();
+    let tally = Tally::new(10);
+    bank.heat_up(&tally, Some(0));
+    for lease in [0, 1] {
+        add_leased(&bank, &tally, lease, 5);
+        assert!(bank.drain(&tally));
+        assert_eq!(bank.sum(&tally), 10 * lease as i64 + 5);
+        add_leased(&bank, &tally, lease, 2);
+        assert!(bank.is_hot(&tally) && bank.drain(&tally));
+        bank.add_common(&tally, 0, 3);
+        assert!(bank.is_hot(&tally));
+    }
+    assert_eq!(bank.sum(&tally), 20);
+}
+
+#[test]
+fn who_is_in_the_middle_of_an_add_keeps_the_shares() {
+    let bank = Bank::new();
+    let tally = Tally::new(10);
+    bank.heat_up(&tally, Some(0));
+    add_leased(&bank, &tally, 1, 5);
+    bank.interrupted(1, || {
+        for _ in 0..10 {
+            assert_eq!(bank.sum(&tally), 5);
+        }
+        assert!(bank.is_hot(&tally));
+        // What interrupts an add is counted elsewhere.
+        assert!(bank.is_adding(1) && !bank.add_leased(&tally, 1, 1));
+        bank.add_common(&tally, 0, 1);
+    });
+    assert!(!bank.is_adding(1));
+    assert_eq!(bank.sum(&tally), 6);
 }

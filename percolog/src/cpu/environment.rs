@@ -15,6 +15,12 @@ pub trait Environment {
     /// taken before the thread's earlier loads have completed.
     fn stamp(&self) -> u64;
 
+    /// A stamp that is taken before anything the thread does later: no later load runs ahead of it.
+    /// (Earlier ones may still be under way.)
+    fn stamp_first(&self) -> u64 {
+        self.stamp()
+    }
+
     /// The chip (NUMA node) the caller runs on. A hint: it decides which line a dirty mark is set in
     /// and never whether it is found.
     fn chip(&self) -> usize {
@@ -40,6 +46,11 @@ impl Environment for Native {
     #[inline(always)]
     fn stamp(&self) -> u64 {
         clock::stamp()
+    }
+
+    #[inline(always)]
+    fn stamp_first(&self) -> u64 {
+        clock::stamp_first()
     }
 
     #[inline]

@@ -141,6 +141,37 @@ fn ask(mine: u32) -> Option<usize> {
     number
 }
 
+/// Leases of threads that a `fork` has left behind in the parent: nobody uses or gets them here.
+#[cfg(all(feature = "std", unix, not(percolog_loom)))]
+static GONE: [AtomicU64; WORDS] = [const { AtomicU64::new(0) }; WORDS];
+
+/// In a forked child: all leases that are taken, but the caller's, are those of threads that do not exist here.
+#[cfg(all(feature = "std", unix, not(percolog_loom)))]
+pub(super) fn only_mine_is_left() {
+    let mine = mine();
+    for (at, gone) in GONE.iter().enumerate() {
+        // Relaxed, both: this is the only thread of the process.
+        let mut taken = POOL.taken[at].load(Ordering::Relaxed);
+        if let Some(mine) = mine.filter(|mine| mine / 64 == at) {
+            taken &= !(1 << (mine % 64));
+        }
+        gone.store(taken, Ordering::Relaxed);
+    }
+}
+
+/// Whether the lease is one of a thread that a `fork` has left behind in the parent.
+#[cfg(all(feature = "std", unix, not(percolog_loom)))]
+pub(crate) fn is_gone(lease: usize) -> bool {
+    // Relaxed: written by the first thread of the process before there were others.
+    GONE[lease / 64].load(Ordering::Relaxed) & (1 << (lease % 64)) != 0
+}
+
+/// Nobody forks here.
+#[cfg(not(all(feature = "std", unix, not(percolog_loom))))]
+pub(crate) fn is_gone(_lease: usize) -> bool {
+    false
+}
+
 #[cfg(all(test, feature = "std", not(percolog_loom)))]
 mod tests {
     use super::*;

@@ -1,4 +1,4 @@
-//! Which slot am I on, what time is it, and my slot's own storage.
+//! Which slot am I on, what time is it, and my slot's own storage; barriers, and `fork`.
 //!
 //! A *slot* is the place an update is written to. Two threads that run at the same time are normally
 //! on different slots, so that no two processors write one line; but a slot is never exclusive: a
@@ -19,6 +19,9 @@
 //! The rseq area is only read. Restartable sequences in assembly would save the slot's lock, and no
 //! checker could see into them.
 
+pub mod barrier;
+#[cfg(feature = "alloc")]
+pub(crate) mod biased_lock;
 pub mod clock;
 mod environment;
 #[cfg(feature = "alloc")]
@@ -26,10 +29,14 @@ pub(crate) mod lease;
 #[cfg(feature = "alloc")]
 mod per_core;
 mod platform;
+#[cfg(all(feature = "alloc", not(percolog_loom)))]
+pub(crate) mod process;
 #[cfg(feature = "std")]
 mod slot;
 #[cfg(feature = "std")]
 mod topology;
+#[cfg(feature = "alloc")]
+pub(crate) mod undivided;
 
 pub use environment::{Environment, Native};
 #[cfg(feature = "alloc")]

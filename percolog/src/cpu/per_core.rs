@@ -133,23 +133,22 @@ impl<T> PerCore<T> {
         let (table, index) = locate(slot.place() % PLACES);
         let mut entries = self.tables[table].load(Ordering::Acquire);
         if entries.is_null() {
-            let fresh: Box<[AtomicPtr<T>]> = (0..table_length(table))
-                .map(|_| AtomicPtr::new(ptr::null_mut()))
-                .collect();
-            let fresh = Box::into_raw(fresh);
+            let length = table_length(table);
+            // Every update reads a table: what lies beside it on its lines must not be written.
+            let fresh = isolated::array(length, || AtomicPtr::new(ptr::null_mut()));
             // Release publishes the initialized entries to the Acquire loads here and in `touched`;
             // on failure Acquire does the same for the table that won.
             match self.tables[table].compare_exchange(
                 ptr::null_mut(),
-                fresh.cast(),
+                fresh,
                 Ordering::Release,
                 Ordering::Acquire,
             ) {
-                Ok(_) => entries = fresh.cast(),
+                Ok(_) => entries = fresh,
                 Err(winner) => {
                     entries = winner;
-                    // SAFETY: `fresh` came from `Box::into_raw` above and was not published.
-                    drop(unsafe { Box::from_raw(fresh) });
+                    // SAFETY: `fresh` came from `isolated::array` above and was not published.
+                    unsafe { isolated::free_array(fresh, length) };
                 }
             }
         }
@@ -193,6 +192,17 @@ impl<T> PerCore<T> {
     }
 }
 
+impl<T> PerCore<T> {
+    /// Every touched place, for who has them to itself.
+    pub(crate) fn values_mut(&mut self) -> impl Iterator<Item = &mut T> {
+        (0..self.end()).filter_map(|place| {
+            // SAFETY: a published place points to a live `T` until `self` is dropped, each number has another one, and
+            // `&mut self` keeps everybody else away from all of them.
+            unsafe { self.find(CoreId::new(place as u32)).as_mut() }
+        })
+    }
+}
+
 impl<T: Default> PerCore<T> {
     /// The slot's place, made with [`Default`] if it is touched for the first time.
     #[inline(always)]
@@ -222,18 +232,17 @@ impl<T> Drop for PerCore<T> {
             if entries.is_null() {
                 continue;
             }
-            // SAFETY: the table was made from a boxed slice of this length by `touch`, and nobody can
-            // reach it any more.
-            let entries = unsafe {
-                Box::from_raw(ptr::slice_from_raw_parts_mut(entries, table_length(table)))
-            };
-            for entry in &entries {
-                let place = entry.load(Ordering::Acquire);
+            let length = table_length(table);
+            for index in 0..length {
+                // SAFETY: a published table has so many entries, and lives until it is freed below.
+                let place = unsafe { &*entries.add(index) }.load(Ordering::Acquire);
                 if !place.is_null() {
                     // SAFETY: published places come from `isolated::new`, and are freed only here.
                     unsafe { isolated::free(place) };
                 }
             }
+            // SAFETY: `touch` made the table with this length, and nobody can reach it any more.
+            unsafe { isolated::free_array(entries, length) };
         }
     }
 }
@@ -241,10 +250,10 @@ impl<T> Drop for PerCore<T> {
 mod isolated {
     //! Allocations that share no line with any other.
 
-    use super::{LINE_SIZE, Layout, alloc, dealloc, handle_alloc_error};
+    use super::{LINE_SIZE, Layout, alloc, dealloc, handle_alloc_error, ptr};
 
-    fn layout<T>() -> Layout {
-        let aligned = Layout::new::<T>().align_to(LINE_SIZE);
+    fn layout<T>(count: usize) -> Layout {
+        let aligned = Layout::array::<T>(count).and_then(|layout| layout.align_to(LINE_SIZE));
         // A type whose padded size passes `isize::MAX` cannot be in a `Box` either.
         let Ok(layout) = aligned else {
             unreachable!("LINE_SIZE is a power of two and a `T` exists")
@@ -259,14 +268,28 @@ mod isolated {
     }
 
     pub(super) fn new<T>(value: T) -> *mut T {
-        let layout = layout::<T>();
+        let place = room(layout::<T>(1)).cast::<T>();
+        // SAFETY: freshly allocated, large and aligned enough for a `T`.
+        unsafe { place.write(value) };
+        place
+    }
+
+    /// So many values beside each other, which `make` makes without a panic.
+    pub(super) fn array<T>(count: usize, make: impl Fn() -> T) -> *mut T {
+        let place = room(layout::<T>(count)).cast::<T>();
+        for index in 0..count {
+            // SAFETY: freshly allocated, large and aligned enough for so many.
+            unsafe { place.add(index).write(make()) };
+        }
+        place
+    }
+
+    fn room(layout: Layout) -> *mut u8 {
         // SAFETY: the layout's size is not zero.
-        let place = unsafe { alloc(layout) }.cast::<T>();
+        let place = unsafe { alloc(layout) };
         if place.is_null() {
             handle_alloc_error(layout);
         }
-        // SAFETY: freshly allocated, large and aligned enough for a `T`.
-        unsafe { place.write(value) };
         place
     }
 
@@ -276,7 +299,17 @@ mod isolated {
         // SAFETY: by contract; the layout is the one it was allocated with.
         unsafe {
             place.drop_in_place();
-            dealloc(place.cast(), layout::<T>());
+            dealloc(place.cast(), layout::<T>(1));
+        }
+    }
+
+    /// # Safety
+    /// `place` comes from [`array`] with this count and is not used again.
+    pub(super) unsafe fn free_array<T>(place: *mut T, count: usize) {
+        // SAFETY: by contract; the layout is the one it was allocated with.
+        unsafe {
+            ptr::slice_from_raw_parts_mut(place, count).drop_in_place();
+            dealloc(place.cast(), layout::<T>(count));
         }
     }
 }

@@ -82,10 +82,14 @@ fn chosen_source() -> Result<(), InvalidVariable> {
 /// The environment variables that are set and have no effect because their value cannot be used.
 #[must_use]
 pub fn variables() -> Vec<InvalidVariable> {
-    [chosen_count().err(), chosen_source().err()]
-        .into_iter()
-        .flatten()
-        .collect()
+    [
+        chosen_count().err(),
+        chosen_source().err(),
+        super::barrier::check_variable().err(),
+    ]
+    .into_iter()
+    .flatten()
+    .collect()
 }
 
 /// The system refused to say or to change where a thread may run.

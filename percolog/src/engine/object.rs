@@ -240,8 +240,10 @@ impl<S, Q: Queue<S>, E: Environment> Object<S, Q, E> {
     ) -> Result<(), Q::Operation> {
         // The stamp is taken before the lock, so that waiting for the counter and for the lock's
         // line overlap. Nothing is lost: the stamp lies within the operation's own interval, and one
-        // that has meanwhile become too old for this queue is taken anew in `push`.
-        let stamp = self.stamp();
+        // that has meanwhile become too old for this queue is taken anew in `push`. An operation that
+        // may cancel probably needs none.
+        let may_cancel = Q::may_cancel(&operation);
+        let early = if may_cancel { None } else { Some(self.stamp()) };
         let slot = self.environment.slot();
         cpu::without_preemption(|| {
             let mut held = self.slots.get(slot, &self.options).lock();
@@ -254,7 +256,18 @@ impl<S, Q: Queue<S>, E: Environment> Object<S, Q, E> {
                 // Do not think again at every single operation until someone merges.
                 here.threshold = (length + self.options.limit / 2 + 1).min(self.options.hard_limit);
             }
-            let absorbed = self.push(slot, here, operation, stamp, origin);
+            let absorbed = match early {
+                Some(stamp) => self.push(slot, here, operation, stamp, origin),
+                None => match here.queue.cancel(operation) {
+                    Ok(absorbed) => {
+                        // The dirty mark was set when the other one was appended. If a merge has cleared it
+                        // since, that merge has yet to take this queue: else the other one would be gone.
+                        here.absorbed += absorbed.count();
+                        absorbed
+                    }
+                    Err(operation) => self.push(slot, here, operation, self.stamp(), origin),
+                },
+            };
             drop(held);
             Ok(absorbed)
         })

@@ -44,6 +44,26 @@ pub trait Queue<S>: Send + Sized {
         origin: Option<&'static Location<'static>>,
     ) -> Absorbed<Self::Operation>;
 
+    /// Whether [`cancel`](Self::cancel) is worth a try for this operation. Asked without the slot's lock.
+    #[inline(always)]
+    fn may_cancel(operation: &Self::Operation) -> bool {
+        let _ = operation;
+        false
+    }
+
+    /// Takes the pending operation out that this one cancels with, or gives this one back. Neither is
+    /// ever executed, so there is no order that they could be out of, and no stamp is taken; and the
+    /// stamp is most of what an update costs.
+    ///
+    /// # Errors
+    /// The operation itself, when there is none: it is to be appended.
+    fn cancel(
+        &mut self,
+        operation: Self::Operation,
+    ) -> Result<Absorbed<Self::Operation>, Self::Operation> {
+        Err(operation)
+    }
+
     /// How many operations are pending.
     fn len(&self) -> usize;
 

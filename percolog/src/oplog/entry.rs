@@ -1,6 +1,6 @@
 //! A row of stamped operations, each of which can be taken out once.
 
-use alloc::vec::Vec;
+use super::row::Row;
 use core::mem::{self, MaybeUninit};
 use core::panic::Location;
 
@@ -37,7 +37,7 @@ impl<O> Entry<O> {
 /// the order of its stamps, and vacant places say that they are.
 #[repr(C)]
 pub(super) struct Entries<O> {
-    row: Vec<Entry<O>>,
+    row: Row<Entry<O>>,
     /// How many places have no operation any more: the first ones, or, with [`SCATTERED`] added, those
     /// that say so.
     gone: usize,
@@ -52,7 +52,7 @@ impl<O> Entries<O> {
 
     pub(super) fn with_room(room: usize) -> Self {
         Self {
-            row: Vec::with_capacity(room),
+            row: Row::with_room(room),
             gone: 0,
         }
     }
@@ -75,7 +75,7 @@ impl<O> Entries<O> {
     }
 
     pub(super) fn memory(&self) -> usize {
-        self.row.capacity() * size_of::<Entry<O>>()
+        self.row.room() * size_of::<Entry<O>>()
     }
 
     /// Appends, and returns the place.
@@ -179,7 +179,7 @@ impl<O> Entries<O> {
         debug_assert_eq!(self.len(), 0);
         self.row.clear();
         self.gone = 0;
-        if self.row.capacity() > keep {
+        if self.row.room() > keep {
             self.row.shrink_to(keep);
         }
     }

@@ -52,6 +52,32 @@ impl<O> Log<O> {
         self.spent.pop()
     }
 
+    /// Forgets the places of operations that a merge has taken.
+    #[inline(always)]
+    fn forget_taken(&mut self) {
+        if self.entries.places() == 0 {
+            self.index.clear();
+            self.vacant.clear();
+        }
+    }
+
+    /// Takes the operation out that began what ends with `id`, if it is here.
+    #[inline(always)]
+    fn take_begun<S>(&mut self, id: u64) -> Option<O>
+    where
+        O: Operation<S>,
+    {
+        let Self { entries, index, .. } = self;
+        let place = index.remove(spread(id), |place| {
+            entries
+                .get(place)
+                .is_some_and(|(_, earlier)| begins::<S, O>(earlier, id))
+        })?;
+        let earlier = self.entries.take(place)?;
+        self.vacant.push(place);
+        Some(earlier)
+    }
+
     /// Appends an operation and takes the earlier one out that it makes unnecessary, if there is one.
     ///
     /// An operation goes wherever there is room: merging sorts by stamp. Only one whose stamp equals
@@ -66,6 +92,12 @@ impl<O> Log<O> {
     where
         O: Operation<S>,
     {
+        self.forget_taken();
+        if let Absorb::End(death) = later.absorb()
+            && let Some(earlier) = self.take_begun::<S>(death.id())
+        {
+            return Absorbed::Cancelled(earlier, later);
+        }
         let Self {
             entries,
             index,
@@ -73,15 +105,12 @@ impl<O> Log<O> {
             newest,
             ..
         } = self;
-        if entries.places() == 0 {
-            index.clear();
-            vacant.clear();
-        }
         // An empty row has no operation to be in order with, so a tie found by chance does no harm.
         let tie = stamp == *newest;
         *newest = stamp;
         let key = match later.absorb() {
-            Absorb::Never => None,
+            // What it ends is not here.
+            Absorb::Never | Absorb::End(_) => None,
             Absorb::Begin(birth) => Some(spread(birth.id())),
             Absorb::Replace(hash) => {
                 let hash = spread(hash);
@@ -102,21 +131,6 @@ impl<O> Log<O> {
                     return earlier.map_or(Absorbed::Nothing, Absorbed::Replaced);
                 }
                 Some(hash)
-            }
-            Absorb::End(death) => {
-                let id = death.id();
-                let begun = index.remove(spread(id), |place| {
-                    entries
-                        .get(place)
-                        .is_some_and(|(_, earlier)| begins::<S, O>(earlier, id))
-                });
-                if let Some(place) = begun
-                    && let Some(earlier) = entries.take(place)
-                {
-                    vacant.push(place);
-                    return Absorbed::Cancelled(earlier, later);
-                }
-                None
             }
         };
         let place = match if tie { None } else { vacant.pop() } {
@@ -253,6 +267,23 @@ impl<S, O: Operation<S>> Queue<S> for Log<O> {
             return Absorbed::Nothing;
         }
         self.append_absorbing::<S>(operation, stamp, origin)
+    }
+
+    #[inline(always)]
+    fn may_cancel(operation: &O) -> bool {
+        O::ABSORBS && matches!(operation.absorb(), Absorb::End(_))
+    }
+
+    #[inline(always)]
+    fn cancel(&mut self, operation: O) -> Result<Absorbed<O>, O> {
+        self.forget_taken();
+        let Absorb::End(death) = operation.absorb() else {
+            return Err(operation);
+        };
+        match self.take_begun::<S>(death.id()) {
+            Some(earlier) => Ok(Absorbed::Cancelled(earlier, operation)),
+            None => Err(operation),
+        }
     }
 
     #[inline(always)]

@@ -46,6 +46,7 @@ mod logged;
 #[cfg(all(test, percolog_loom))]
 mod models;
 mod operation;
+mod row;
 
 pub use closure::LoggedFn;
 pub use identity::{Birth, Death, unique};

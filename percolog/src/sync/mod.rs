@@ -32,12 +32,14 @@ pub use isolated::LINE_SIZE;
 pub(crate) use object_lock::{ObjectLock, Patience};
 #[cfg(feature = "alloc")]
 pub(crate) use slot_lock::{SlotGuard, SlotLock};
+#[cfg(feature = "alloc")]
+pub(crate) use wait::Backoff;
 
 #[cfg(all(feature = "alloc", not(percolog_loom)))]
 pub(crate) mod atomic {
     //! The atomics of the algorithms.
     pub(crate) use core::sync::atomic::{
-        AtomicI64, AtomicPtr, AtomicU32, AtomicU64, AtomicUsize, Ordering,
+        AtomicI64, AtomicPtr, AtomicU32, AtomicU64, AtomicUsize, Ordering, compiler_fence, fence,
     };
 }
 
@@ -45,15 +47,18 @@ pub(crate) mod atomic {
 pub(crate) mod atomic {
     //! The atomics of the algorithms, as loom models them.
     pub(crate) use loom::sync::atomic::{
-        AtomicI64, AtomicPtr, AtomicU32, AtomicU64, AtomicUsize, Ordering,
+        AtomicI64, AtomicPtr, AtomicU32, AtomicU64, AtomicUsize, Ordering, fence,
     };
 }
 
 pub(crate) mod global {
     //! Atomics for process-wide facts (which clock, which slot source): set once or rarely, no part
-    //! of any algorithm, and needed in statics, which loom's types cannot live in.
+    //! of any algorithm, and needed in statics, which loom's types cannot live in; and for statistics.
+    #[cfg(not(any(target_arch = "x86_64", target_arch = "aarch64")))]
+    pub(crate) use core::sync::atomic::fence;
     #[cfg(feature = "std")]
-    pub(crate) use core::sync::atomic::AtomicUsize;
+    #[allow(unused_imports, reason = "for forks, which models have none of")]
+    pub(crate) use core::sync::atomic::{AtomicBool, AtomicUsize};
     pub(crate) use core::sync::atomic::{AtomicU8, AtomicU64, Ordering};
 }
 

@@ -38,6 +38,12 @@ impl<T> SlotLock<T> {
         }
     }
 
+    /// The value, for who has the lock to itself.
+    pub(crate) fn get_mut(&mut self) -> &mut T {
+        // SAFETY: nobody else has the lock.
+        self.value.with_mut(|value| unsafe { &mut *value })
+    }
+
     /// Takes the lock, waiting as long as it takes.
     #[inline]
     pub(crate) fn lock(&self) -> SlotGuard<'_, T> {

@@ -76,15 +76,18 @@ fn each_fate_is_told_from_the_others() {
     let mut expected_to_hang = hanging.clone();
     expected_to_hang.may_hang = true;
     let fates = workshop
-        .try_all(&[
-            mutation("a > b", "a < b"),
-            mutation("a + 1", "a + 2"),
-            mutation("a + 3", "a + 4"),
-            mutation("true", "false"),
-            mutation("a + 1", "a + nothing"),
-            hanging,
-            expected_to_hang,
-        ])
+        .try_all(
+            &[
+                mutation("a > b", "a < b"),
+                mutation("a + 1", "a + 2"),
+                mutation("a + 3", "a + 4"),
+                mutation("true", "false"),
+                mutation("a + 1", "a + nothing"),
+                hanging,
+                expected_to_hang,
+            ],
+            None,
+        )
         .unwrap();
     assert_eq!(fates[0], Fate::Caught);
     assert_eq!(fates[1], Fate::Survived);
@@ -107,6 +110,53 @@ fn each_fate_is_told_from_the_others() {
 }
 
 #[test]
+fn every_mutation_has_its_turn_to_be_first() {
+    assert_eq!(first_of("", 5), 0);
+    assert_eq!(first_of("no commit", 5), 0);
+    assert_eq!(first_of("0000001212121212", 7), 0x12 % 7);
+    assert_eq!(first_of("ffffffff", 0), 0);
+    let firsts: std::collections::BTreeSet<usize> = (0..10_u32)
+        .map(|commit| first_of(&format!("{commit:08x}"), 10))
+        .collect();
+    assert_eq!(firsts.len(), 10);
+}
+
+#[test]
+fn what_there_is_no_time_for_is_not_tried() {
+    let folder = fixture();
+    let workshop = workshop(&folder);
+    let caught = mutation("a > b", "a < b");
+    let fates = workshop
+        .try_all(&[caught.clone(), caught], Some(Duration::ZERO))
+        .unwrap();
+    assert!(fates.is_empty());
+}
+
+#[test]
+fn the_failure_names_what_was_not_caught_and_why() {
+    let named = |name: &str| Mutation {
+        name: name.to_owned(),
+        ..mutation("a", "b")
+    };
+    let mutations = [named("first"), named("second"), named("third")];
+    assert_eq!(
+        failure(&mutations, &[Fate::Caught, Fate::Hung, Fate::Caught]),
+        None
+    );
+    assert_eq!(
+        failure(&mutations, &[Fate::Caught, Fate::Survived, Fate::Hung]).as_deref(),
+        Some("1 mutation was not caught: second (survived)")
+    );
+    let slow = Fate::Invalid("its command still ran".to_owned());
+    assert_eq!(
+        failure(&mutations, &[slow, Fate::Caught, Fate::Survived]).as_deref(),
+        Some(
+            "2 mutations were not caught: first (not tried: its command still ran), third (survived)"
+        )
+    );
+}
+
+#[test]
 fn a_command_that_fails_or_tests_nothing_unbroken_proves_nothing() {
     let folder = fixture();
     let workshop = workshop(&folder);
@@ -114,7 +164,7 @@ fn a_command_that_fails_or_tests_nothing_unbroken_proves_nothing() {
     failing.test = "cargo test --offline --test missing".to_owned();
     let mut empty = mutation("a > b", "a < b");
     empty.test = "cargo test --offline --lib no_test_has_this_name".to_owned();
-    for fate in workshop.try_all(&[failing, empty]).unwrap() {
+    for fate in workshop.try_all(&[failing, empty], None).unwrap() {
         assert!(
             matches!(&fate, Fate::Invalid(why) if why.contains("unbroken")),
             "{fate:?}"

@@ -111,6 +111,19 @@ pub(super) fn success(result: &[u8]) -> Option<u64> {
     number(&result[..end])
 }
 
+/// The error of a result that says failure: `-1 ENOENT (No such file or directory)`.
+pub(super) fn failure(result: &[u8]) -> Option<&[u8]> {
+    result
+        .strip_prefix(b"-1 ")?
+        .split(|&byte| byte == b' ')
+        .next()
+}
+
+/// The number of a descriptor, whatever it stands for: `3</path>`, `3`.
+pub(super) fn descriptor(text: &[u8]) -> Option<u32> {
+    u32::try_from(success(text)?).ok()
+}
+
 /// The path behind a descriptor, unescaped: `3</path>`, `3</path>(deleted)`, `AT_FDCWD</path>`.
 pub(super) fn descriptor_path(text: &[u8]) -> Option<Vec<u8>> {
     let open = text.iter().position(|&byte| byte == b'<')?;

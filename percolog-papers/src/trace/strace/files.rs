@@ -1,7 +1,8 @@
 //! Numbers for paths, and what may be told of them.
 
-use crate::trace::event::{File, FileKind};
+use crate::trace::event::{File, FileKind, Names};
 use std::collections::HashMap;
+use std::hash::{BuildHasher, RandomState};
 
 /// Folders whose files belong to the operating system: their names say nothing about who recorded.
 const SYSTEM: [&str; 6] = ["/usr/", "/lib/", "/lib64/", "/bin/", "/sbin/", "/etc/"];
@@ -9,27 +10,122 @@ const SYSTEM: [&str; 6] = ["/usr/", "/lib/", "/lib64/", "/bin/", "/sbin/", "/etc
 const OWN: &str = "/usr/local/";
 
 /// The files seen so far.
-#[derive(Debug, Default)]
 pub(super) struct Files {
     numbers: HashMap<Vec<u8>, u32>,
     files: Vec<File>,
+    /// Whether there is such a file, as far as is known.
+    exist: Vec<Option<bool>>,
+    names: Names,
+    /// The key of this recording's hashes.
+    key: RandomState,
 }
 
 impl Files {
-    /// The number of the file at `path`; `executed` when a process ran it.
-    pub(super) fn number(&mut self, path: &[u8], executed: bool) -> u32 {
+    pub(super) fn new(names: Names) -> Files {
+        Files {
+            numbers: HashMap::new(),
+            files: Vec::new(),
+            exist: Vec::new(),
+            names,
+            key: RandomState::new(),
+        }
+    }
+
+    /// The number of the file at `path`.
+    pub(super) fn number(&mut self, path: &[u8]) -> u32 {
         if let Some(&number) = self.numbers.get(path) {
             return number;
         }
         let number = self.files.len() as u32;
         self.numbers.insert(path.to_vec(), number);
-        self.files.push(describe(path, executed));
+        self.files.push(File {
+            kind: kind(path),
+            name: self.name(path),
+        });
+        self.exist.push(None);
         number
+    }
+
+    /// The number of the program at `path`.
+    pub(super) fn program(&mut self, path: &[u8]) -> u32 {
+        let number = self.number(path);
+        self.files[number as usize].kind = FileKind::Program;
+        number
+    }
+
+    /// Whether there is such a file; `None` when nobody has said so yet.
+    pub(super) fn exists(&self, file: u32) -> Option<bool> {
+        self.exist[file as usize]
+    }
+
+    pub(super) fn set_exists(&mut self, file: u32, exists: bool) {
+        self.exist[file as usize] = Some(exists);
     }
 
     pub(super) fn into_files(self) -> Vec<File> {
         self.files
     }
+
+    /// What is told of a path.
+    fn name(&self, path: &[u8]) -> String {
+        let text = String::from_utf8_lossy(path);
+        match self.names {
+            Names::All => text.into_owned(),
+            Names::System if belongs_to_system(&text) => last_name(&text).to_owned(),
+            // The upper half; all bits of a keyed hash are as good as any.
+            Names::None | Names::System => format!("#{:08x}", self.key.hash_one(path) >> 32),
+        }
+    }
+}
+
+fn belongs_to_system(path: &str) -> bool {
+    SYSTEM.iter().any(|folder| path.starts_with(folder)) && !path.starts_with(OWN)
+}
+
+fn last_name(path: &str) -> &str {
+    path.rsplit('/').next().unwrap_or_default()
+}
+
+/// A removed file keeps the path that it had.
+fn true_path(path: &[u8]) -> &[u8] {
+    path.strip_suffix(b" (deleted)").unwrap_or(path)
+}
+
+/// The path behind a descriptor; `None` for what has none: a pipe, a socket.
+pub(super) fn absolute(path: &[u8]) -> Option<Vec<u8>> {
+    path.starts_with(b"/").then(|| true_path(path).to_vec())
+}
+
+/// `path` as seen from `folder`.
+pub(super) fn join(folder: &[u8], path: &[u8]) -> Vec<u8> {
+    if path.starts_with(b"/") {
+        normal(path)
+    } else {
+        normal(&[folder, b"/", path].concat())
+    }
+}
+
+/// The absolute path without `.`, `..` and empty names, as text: symbolic links are not followed.
+fn normal(path: &[u8]) -> Vec<u8> {
+    let mut names: Vec<&[u8]> = Vec::new();
+    for name in path.split(|&byte| byte == b'/') {
+        match name {
+            b"" | b"." => {}
+            b".." => {
+                names.pop();
+            }
+            _ => names.push(name),
+        }
+    }
+    let mut normal = Vec::with_capacity(path.len());
+    for name in &names {
+        normal.push(b'/');
+        normal.extend_from_slice(name);
+    }
+    if names.is_empty() {
+        normal.push(b'/');
+    }
+    normal
 }
 
 /// Whether a path means a file whose pages a reverse map would track: not a device, a pipe, a socket.
@@ -41,18 +137,17 @@ pub(super) fn is_mappable(path: &[u8]) -> bool {
         && (!path.starts_with(b"/dev/") || path.starts_with(b"/dev/shm/"))
 }
 
-fn describe(path: &[u8], executed: bool) -> File {
+/// What a path says of its file.
+fn kind(path: &[u8]) -> FileKind {
     let text = String::from_utf8_lossy(path);
-    let name = text.rsplit('/').next().unwrap_or_default();
+    let name = last_name(&text);
     let ends = |endings: &[&str]| {
         endings.iter().any(|ending| {
             name.strip_suffix(ending)
                 .is_some_and(|stem| !stem.is_empty())
         })
     };
-    let kind = if executed {
-        FileKind::Program
-    } else if text.contains("/locale/") || text.contains("/gconv/") || name == "ld.so.cache" {
+    if text.contains("/locale/") || text.contains("/gconv/") || name == "ld.so.cache" {
         FileKind::Locale
     } else if ends(&[".so"]) || name.contains(".so.") {
         FileKind::Library
@@ -67,16 +162,6 @@ fn describe(path: &[u8], executed: bool) -> File {
         FileKind::Source
     } else {
         FileKind::Other
-    };
-    let belongs_to_system =
-        SYSTEM.iter().any(|folder| text.starts_with(folder)) && !text.starts_with(OWN);
-    File {
-        kind,
-        name: if belongs_to_system {
-            name.to_owned()
-        } else {
-            String::new()
-        },
     }
 }
 
@@ -84,25 +169,77 @@ fn describe(path: &[u8], executed: bool) -> File {
 mod tests {
     use super::*;
 
+    fn describe(names: Names, path: &str) -> File {
+        let mut files = Files::new(names);
+        files.number(path.as_bytes());
+        files.into_files().remove(0)
+    }
+
+    fn is_hash(name: &str) -> bool {
+        name.len() == 9
+            && name.starts_with('#')
+            && name[1..].bytes().all(|byte| byte.is_ascii_hexdigit())
+    }
+
     #[test]
     fn only_the_systems_names_are_told() {
-        let system = describe(b"/usr/lib/x86_64-linux-gnu/libc.so.6", false);
+        let path = "/usr/lib/x86_64-linux-gnu/libc.so.6";
+        let system = describe(Names::System, path);
         assert_eq!(
             (system.kind, system.name.as_str()),
             (FileKind::Library, "libc.so.6")
         );
-        for (path, executed, kind) in [
-            ("/home/ann/secret.o", false, FileKind::Object),
-            ("/home/ann/secret", true, FileKind::Program),
-            ("/home/ann/libsecret.so.1", false, FileKind::Library),
-            ("/usr/local/lib/libsecret.so", false, FileKind::Library),
-            ("/tmp/ccAbCd.s", false, FileKind::Temporary),
-            ("/home/ann/main.c", false, FileKind::Source),
-            ("/home/ann/data", false, FileKind::Other),
+        assert_eq!(describe(Names::All, path).name, path);
+        assert!(is_hash(&describe(Names::None, path).name));
+        for (path, kind) in [
+            ("/home/ann/secret.o", FileKind::Object),
+            ("/home/ann/libsecret.so.1", FileKind::Library),
+            ("/usr/local/lib/libsecret.so", FileKind::Library),
+            ("/tmp/ccAbCd.s", FileKind::Temporary),
+            ("/home/ann/main.c", FileKind::Source),
+            ("/home/ann/data", FileKind::Other),
         ] {
-            let file = describe(path.as_bytes(), executed);
-            assert_eq!((file.kind, file.name.as_str()), (kind, ""), "{path}");
+            let file = describe(Names::System, path);
+            assert_eq!(file.kind, kind, "{path}");
+            assert!(is_hash(&file.name), "{path}: {}", file.name);
         }
+        let mut files = Files::new(Names::All);
+        files.number(b"/home/ann/x.c");
+        files.program(b"/home/ann/x.c");
+        assert_eq!(files.into_files()[0].kind, FileKind::Program);
+    }
+
+    #[test]
+    fn hashes_differ_between_files_and_between_recordings() {
+        let mut files = Files::new(Names::None);
+        files.number(b"/a");
+        files.number(b"/b");
+        files.number(b"/a");
+        let files = files.into_files();
+        assert_eq!(files.len(), 2);
+        assert_ne!(files[0].name, files[1].name);
+        assert_ne!(describe(Names::None, "/a").name, files[0].name);
+    }
+
+    #[test]
+    fn paths_become_absolute_and_normal() {
+        for (path, expected) in [
+            ("x", "/a/b/x"),
+            ("./x//y/", "/a/b/x/y"),
+            ("../x", "/a/x"),
+            ("../../../../x", "/x"),
+            ("/c/./d/../e", "/c/e"),
+            ("..", "/a"),
+            ("/", "/"),
+            ("/..", "/"),
+        ] {
+            assert_eq!(
+                join(b"/a/b", path.as_bytes()),
+                expected.as_bytes(),
+                "{path}"
+            );
+        }
+        assert_eq!(join(b"/", b"x"), b"/x");
     }
 
     #[test]

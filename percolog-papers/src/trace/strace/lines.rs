@@ -1,9 +1,12 @@
-//! First pass: from lines to the calls that matter, whole and in the order in which they ended.
+//! First pass: from lines to the calls that matter, whole and in the order in which they took effect.
+//!
+//! Paths are kept once each, by number: a long recording says the same ones again and again.
 
-use super::arguments::{Call, descriptor_path, number, split, string, success};
-use crate::trace::error::StraceError;
+use super::arguments::{number, split, success};
+use super::calls::{Meaning, What, has_flag, meaning};
+use crate::trace::event::Shares;
 use std::collections::HashMap;
-use std::io::BufRead;
+use std::io::{self, BufRead};
 
 /// Everything that matters in one recording.
 #[derive(Debug, Default)]
@@ -11,6 +14,9 @@ pub(super) struct Log {
     pub(super) entries: Vec<Entry>,
     /// Every call that starts a process, by the number that entries refer to.
     pub(super) births: Vec<Birth>,
+    pub(super) texts: Texts,
+    /// Lines that were not understood, and why.
+    pub(super) misread: Vec<(u64, &'static str)>,
 }
 
 #[derive(Debug)]
@@ -29,8 +35,9 @@ pub(super) struct Entry {
 pub(super) struct Birth {
     pub(super) parent: u32,
     pub(super) child: Child,
-    /// Whether the child uses the parent's address space.
-    pub(super) shared: bool,
+    pub(super) shares: Shares,
+    /// Whether a change of one's working directory is the other's, too.
+    pub(super) directory: bool,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -42,50 +49,36 @@ pub(super) enum Child {
     Unknown,
 }
 
-#[derive(Debug, PartialEq, Eq)]
-pub(super) enum What {
-    /// Memory of a file, or of none, was mapped.
-    Map {
-        address: u64,
-        length: u64,
-        file: Option<Vec<u8>>,
-        offset: u64,
-    },
-    Unmap {
-        address: u64,
-        length: u64,
-    },
-    Remap {
-        from: u64,
-        old_length: u64,
-        to: u64,
-        length: u64,
-        /// `MREMAP_DONTUNMAP`: the old range stays.
-        keeps: bool,
-    },
-    /// A program was started; its path if `strace` shows it whole.
-    Exec {
-        path: Option<Vec<u8>>,
-    },
-    Truncate {
-        path: Vec<u8>,
-        length: u64,
-    },
-    ChangeDirectory {
-        path: Vec<u8>,
-    },
-    /// A call that starts a process was entered: its number in [`Log::births`].
-    BirthBegins(usize),
-    BirthEnds(usize),
-    Exited,
-    /// The leader of a process whose thread, of this number, executes a program and takes its place.
-    Superseded {
-        by: u32,
-    },
+/// A text by its number in [`Texts`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Text(u32);
+
+/// Different texts.
+#[derive(Debug, Default)]
+pub(super) struct Texts {
+    numbers: HashMap<Box<[u8]>, u32>,
+    texts: Vec<Box<[u8]>>,
+}
+
+impl Texts {
+    pub(super) fn number(&mut self, text: &[u8]) -> Text {
+        if let Some(&number) = self.numbers.get(text) {
+            return Text(number);
+        }
+        // A recording of 2^32 different paths does not fit in memory.
+        let number = self.texts.len() as u32;
+        self.numbers.insert(text.into(), number);
+        self.texts.push(text.into());
+        Text(number)
+    }
+
+    pub(super) fn get(&self, text: Text) -> &[u8] {
+        &self.texts[text.0 as usize]
+    }
 }
 
 /// Reads the whole text.
-pub(super) fn read(mut input: impl BufRead) -> Result<Log, StraceError> {
+pub(super) fn read(mut input: impl BufRead) -> io::Result<Log> {
     let mut reader = Reader::default();
     let mut text = Vec::new();
     loop {
@@ -95,18 +88,15 @@ pub(super) fn read(mut input: impl BufRead) -> Result<Log, StraceError> {
         }
         reader.line += 1;
         let line = text.trim_ascii();
-        if !line.is_empty() {
-            reader
-                .read_line(line)
-                .map_err(|problem| StraceError::Line {
-                    line: reader.line,
-                    problem,
-                })?;
+        if line.is_empty() {
+            continue;
+        }
+        if let Err(why) = reader.read_line(line) {
+            reader.log.misread.push((reader.line, why));
         }
     }
-    if reader.log.entries.is_empty() {
-        return Err(StraceError::Empty);
-    }
+    // Only the numbers are needed from now on.
+    reader.log.texts.numbers = HashMap::new();
     Ok(reader.log)
 }
 
@@ -114,13 +104,15 @@ pub(super) fn read(mut input: impl BufRead) -> Result<Log, StraceError> {
 struct Reader {
     log: Log,
     line: u64,
-    /// Calls that other processes' lines have interrupted: the text so far.
+    /// Calls that other processes' lines have interrupted.
     open: HashMap<u32, Open>,
 }
 
-struct Open {
-    text: Vec<u8>,
-    birth: Option<usize>,
+enum Open {
+    /// The text so far, and the birth that it is if it is one.
+    Waits { text: Vec<u8>, birth: Option<usize> },
+    /// It has taken effect already, as far as others are concerned.
+    Done,
 }
 
 /// What came before another process's line; a thread that executes a program takes its leader's number.
@@ -153,20 +145,22 @@ impl Reader {
             return self.resume(process, time, rest);
         }
         if let Some(begun) = interrupted(rest) {
-            let birth = starts_process(begun).then(|| self.begin_birth(process, time));
-            self.open.insert(
-                process,
-                Open {
-                    text: begun.trim_ascii_end().to_vec(),
-                    birth,
-                },
-            );
+            let begun = begun.trim_ascii_end();
+            if frees(begun) {
+                // What is freed can be somebody else's before the call returns.
+                self.open.insert(process, Open::Done);
+                let whole = [begun, b") = 0"].concat();
+                return self.complete(process, time, &whole, None);
+            }
+            let birth = starts_process(begun).then(|| self.begin_birth(process, time, begun));
+            let text = begun.to_vec();
+            self.open.insert(process, Open::Waits { text, birth });
             return Ok(());
         }
         if rest.ends_with(b"<detached ...>") {
             return Ok(());
         }
-        let birth = starts_process(rest).then(|| self.begin_birth(process, time));
+        let birth = starts_process(rest).then(|| self.begin_birth(process, time, rest));
         self.complete(process, time, rest, birth)
     }
 
@@ -197,25 +191,34 @@ impl Reader {
             .position(|window| window == mark)
             .ok_or(SHAPE)?;
         let name = &rest[..end];
-        let Some(mut open) = self.open.remove(&process) else {
+        let (mut text, birth) = match self.open.remove(&process) {
+            Some(Open::Waits { text, birth }) => (text, birth),
             // Begun before the recording.
-            return Ok(());
+            Some(Open::Done) | None => return Ok(()),
         };
-        if open.text.split(|&byte| byte == b'(').next() != Some(name) {
+        if text.split(|&byte| byte == b'(').next() != Some(name) {
             return Err("another call resumes than was interrupted");
         }
         // A blank stood between, if anything: arguments are trimmed anyway.
-        open.text.push(b' ');
-        open.text.extend_from_slice(&rest[end + mark.len()..]);
-        self.complete(process, time, &open.text, open.birth)
+        text.push(b' ');
+        text.extend_from_slice(&rest[end + mark.len()..]);
+        self.complete(process, time, &text, birth)
     }
 
-    fn begin_birth(&mut self, process: u32, time: u64) -> usize {
+    /// `text` is the call as far as its flags, at least.
+    fn begin_birth(&mut self, process: u32, time: u64, text: &[u8]) -> usize {
         let birth = self.log.births.len();
+        let thread = has_flag(text, b"CLONE_THREAD");
         self.log.births.push(Birth {
             parent: process,
             child: Child::Unknown,
-            shared: false,
+            shares: Shares {
+                // The kernel starts no thread with memory of its own.
+                memory: thread || text.starts_with(b"vfork(") || has_flag(text, b"CLONE_VM"),
+                descriptors: has_flag(text, b"CLONE_FILES"),
+                process: thread,
+            },
+            directory: has_flag(text, b"CLONE_FS"),
         });
         self.note(process, time, What::BirthBegins(birth));
         birth
@@ -230,24 +233,23 @@ impl Reader {
     ) -> Result<(), &'static str> {
         let call = split(text).ok_or("a call that cannot be taken apart")?;
         if let Some(number) = birth {
-            let child = match success(call.result) {
+            self.log.births[number].child = match success(call.result) {
                 Some(child) => Child::Process(
                     u32::try_from(child).map_err(|_| "a process number that is too large")?,
                 ),
                 None => Child::None,
             };
-            let birth = &mut self.log.births[number];
-            birth.child = child;
-            birth.shared = call.name == "vfork"
-                || call
-                    .arguments
-                    .iter()
-                    .any(|argument| has_flag(argument, b"CLONE_VM"));
             self.note(process, time, What::BirthEnds(number));
-        } else if let Some(what) = meaning(&call).ok_or("a call with arguments it cannot have")? {
-            self.note(process, time, what);
+            return Ok(());
         }
-        Ok(())
+        match meaning(&call, &mut self.log.texts) {
+            Meaning::Nothing => Ok(()),
+            Meaning::One(what) => {
+                self.note(process, time, what);
+                Ok(())
+            }
+            Meaning::Impossible => Err("a call with arguments it cannot have"),
+        }
     }
 
     fn note(&mut self, process: u32, time: u64, what: What) {
@@ -260,87 +262,15 @@ impl Reader {
     }
 }
 
+/// Whether the call gives something back that others can be given while it is under way.
+fn frees(text: &[u8]) -> bool {
+    text.starts_with(b"close(") || text.starts_with(b"munmap(")
+}
+
 fn starts_process(text: &[u8]) -> bool {
     ["clone(", "clone3(", "fork(", "vfork("]
         .iter()
         .any(|start| text.starts_with(start.as_bytes()))
-}
-
-/// What a complete call means here: `None` when it cannot be read, `Some(None)` when it does not matter.
-#[allow(clippy::option_option, reason = "two different absences, both local")]
-fn meaning(call: &Call<'_>) -> Option<Option<What>> {
-    let Some(result) = success(call.result) else {
-        return Some(None);
-    };
-    let argument = |index: usize| call.arguments.get(index).copied();
-    let value = |index: usize| argument(index).and_then(number);
-    Some(match call.name {
-        "mmap" => {
-            let anonymous = has_flag(argument(3)?, b"MAP_ANONYMOUS");
-            Some(What::Map {
-                address: result,
-                length: value(1)?,
-                file: if anonymous {
-                    None
-                } else {
-                    descriptor_path(argument(4)?)
-                },
-                offset: value(5)?,
-            })
-        }
-        "munmap" => Some(What::Unmap {
-            address: value(0)?,
-            length: value(1)?,
-        }),
-        "mremap" => Some(What::Remap {
-            from: value(0)?,
-            old_length: value(1)?,
-            to: result,
-            length: value(2)?,
-            keeps: has_flag(argument(3)?, b"MREMAP_DONTUNMAP"),
-        }),
-        "execve" => Some(What::Exec {
-            path: string(argument(0)?),
-        }),
-        "execveat" => {
-            let folder = descriptor_path(argument(0)?);
-            let path = string(argument(1)?).and_then(|path| match folder {
-                Some(folder) if path.is_empty() => Some(folder),
-                Some(folder) if !path.starts_with(b"/") => {
-                    Some([&folder[..], b"/", &path].concat())
-                }
-                None if !path.starts_with(b"/") => None,
-                _ => Some(path),
-            });
-            Some(What::Exec { path })
-        }
-        "open" if has_flag(argument(1)?, b"O_TRUNC") => truncated(call, 0),
-        "openat" | "openat2" if has_flag(argument(2)?, b"O_TRUNC") => truncated(call, 0),
-        "creat" => truncated(call, 0),
-        "ftruncate" => {
-            let length = value(1)?;
-            descriptor_path(argument(0)?).map(|path| What::Truncate { path, length })
-        }
-        "truncate" => {
-            let length = value(1)?;
-            string(argument(0)?).map(|path| What::Truncate { path, length })
-        }
-        "chdir" => string(argument(0)?).map(|path| What::ChangeDirectory { path }),
-        "fchdir" => descriptor_path(argument(0)?).map(|path| What::ChangeDirectory { path }),
-        _ => None,
-    })
-}
-
-/// A file that was opened and truncated on the way; the descriptor's path is the true one.
-fn truncated(call: &Call<'_>, length: u64) -> Option<What> {
-    descriptor_path(call.result).map(|path| What::Truncate { path, length })
-}
-
-/// Whether `flag` is among the flags, and not merely the front of another's name.
-fn has_flag(flags: &[u8], flag: &[u8]) -> bool {
-    flags
-        .split(|byte| !(byte.is_ascii_alphanumeric() || *byte == b'_'))
-        .any(|word| word == flag)
 }
 
 fn word(text: &[u8]) -> Option<(&[u8], &[u8])> {

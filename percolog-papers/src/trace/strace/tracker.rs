@@ -1,49 +1,89 @@
-//! Second pass: follows tasks and address spaces, and writes the events that change file mappings.
+//! Second pass: follows tasks, their address spaces, descriptors and working directories, and writes events.
 
 use super::Program;
-use super::files::{Files, is_mappable};
-use super::lines::{Child, Entry, Log, What};
+use super::calls::{How, Mapped, Remap, What};
+use super::files::{Files, is_mappable, join};
+use super::lines::{Child, Entry, Log, Text};
 use crate::address_space::{AddressSpace, Ledger, Region};
-use crate::trace::error::StraceError;
-use crate::trace::event::{Action, Event, File};
-use std::collections::{HashMap, VecDeque};
+use crate::trace::event::{Action, Backing, Event, File, Names, Shares};
+use std::cell::RefCell;
+use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::ffi::OsStr;
-use std::os::unix::ffi::{OsStrExt, OsStringExt};
-use std::path::{Path, PathBuf};
+use std::os::unix::ffi::OsStrExt;
+use std::path::Path;
+use std::rc::Rc;
+
+/// Something that tasks share.
+type Common<T> = Rc<RefCell<T>>;
+
+fn common<T>(value: T) -> Common<T> {
+    Rc::new(RefCell::new(value))
+}
+
+/// The same, or a copy of it.
+fn share_or_copy<T: Clone>(of: &Common<T>, share: bool) -> Common<T> {
+    if share {
+        Rc::clone(of)
+    } else {
+        common(of.borrow().clone())
+    }
+}
 
 /// A process or thread that is alive.
 struct Task {
     number: u32,
-    space: usize,
-    directory: PathBuf,
+    space: Common<Space>,
+    descriptors: Common<Descriptors>,
+    directory: Common<Vec<u8>>,
 }
 
+/// An address space. Identities do not matter here; the replay gives them out.
 #[derive(Default)]
 struct Space {
-    mappings: AddressSpace,
-    users: u32,
+    mappings: AddressSpace<Backing>,
+    /// Where the heap ends, once that is known.
+    heap: Option<u64>,
 }
 
-/// Identities do not matter here; the replay gives them out.
+impl Clone for Space {
+    fn clone(&self) -> Space {
+        Space {
+            mappings: self.mappings.copy(&mut Nobody),
+            heap: self.heap,
+        }
+    }
+}
+
+/// The descriptors that stand for files with a path, and whether starting a program closes them.
+type Descriptors = BTreeMap<u32, bool>;
+
 struct Nobody;
 
-impl Ledger for Nobody {
-    fn enter(&mut self, _: Region) -> u32 {
+impl Ledger<Backing> for Nobody {
+    fn enter(&mut self, _: Region<Backing>) -> u32 {
         0
     }
     fn leave(&mut self, _: u32) {}
 }
 
+/// What an entry could not be followed for.
+type Problem = &'static str;
+
+const RANGE: Problem = "a range that 64 bits do not hold";
+const LENGTH: Problem = "a length that 64 bits do not hold";
+
 pub(super) struct Tracker<'l, P> {
     log: &'l Log,
     page: u64,
     program: P,
-    start: PathBuf,
+    /// What `program` has said before.
+    programs: HashMap<Vec<u8>, Option<Program>>,
+    start: Vec<u8>,
     files: Files,
     events: Vec<Event>,
-    tasks: HashMap<u32, Task>,
+    /// By the number that the operating system gives.
+    tasks: BTreeMap<u32, Task>,
     next_task: u32,
-    spaces: Vec<Space>,
     /// The births that will bring forth each process, in order: numbers are used again.
     expected: HashMap<u32, VecDeque<usize>>,
     /// Births entered and not over, whose child has not appeared.
@@ -53,7 +93,7 @@ pub(super) struct Tracker<'l, P> {
 }
 
 impl<'l, P: FnMut(&Path) -> Option<Program>> Tracker<'l, P> {
-    pub(super) fn new(log: &'l Log, start: &Path, page: u64, program: P) -> Self {
+    pub(super) fn new(log: &'l Log, start: &Path, page: u64, names: Names, program: P) -> Self {
         let mut expected: HashMap<u32, VecDeque<usize>> = HashMap::new();
         for (number, birth) in log.births.iter().enumerate() {
             if let Child::Process(child) = birth.child {
@@ -64,12 +104,12 @@ impl<'l, P: FnMut(&Path) -> Option<Program>> Tracker<'l, P> {
             log,
             page: page.max(1),
             program,
-            start: start.to_owned(),
-            files: Files::default(),
+            programs: HashMap::new(),
+            start: start.as_os_str().as_bytes().to_vec(),
+            files: Files::new(names),
             events: Vec::new(),
-            tasks: HashMap::new(),
+            tasks: BTreeMap::new(),
             next_task: 0,
-            spaces: Vec::new(),
             expected,
             open: Vec::new(),
             first: log.entries.first().map_or(0, |entry| entry.time),
@@ -77,86 +117,134 @@ impl<'l, P: FnMut(&Path) -> Option<Program>> Tracker<'l, P> {
         }
     }
 
-    pub(super) fn follow(&mut self, entry: &Entry) -> Result<(), StraceError> {
+    /// Follows one entry; the error says why it cannot be, or what had to be guessed.
+    pub(super) fn follow(&mut self, entry: &Entry) -> Result<(), Problem> {
         // Lines are in order, but the clock may be set back while they are written.
         self.time = self.time.max(entry.time.saturating_sub(self.first));
         let pid = entry.process;
-        if !self.tasks.contains_key(&pid) {
-            self.appear(entry)?;
+        let guessed = if self.tasks.contains_key(&pid) {
+            Ok(())
+        } else {
+            self.appear(pid, &entry.what)
+        };
+        if self.tasks.contains_key(&pid) {
+            self.act(pid, &entry.what)?;
         }
-        match &entry.what {
+        guessed
+    }
+
+    fn act(&mut self, pid: u32, what: &What) -> Result<(), Problem> {
+        match what {
             What::Map {
                 address,
                 length,
-                file,
+                mapped,
                 offset,
-            } => self.map(entry, *address, *length, file.as_deref(), *offset),
+            } => self.map(pid, (*address, *length), mapped, *offset)?,
             What::Unmap { address, length } => {
-                let length = self.whole_pages(entry, *length)?;
-                self.unmap(entry, *address, length)
+                let length = self.whole_pages(*length)?;
+                self.unmap(pid, *address, length)?;
             }
-            What::Remap {
+            What::Remap(remap) => self.remap(pid, remap)?,
+            What::Break { end } => self.heap(pid, *end),
+            What::Exec { path } => self.exec(pid, *path)?,
+            What::Truncate { path, length } => self.truncate(pid, *path, *length)?,
+            What::ChangeDirectory { path, looked } => {
+                let path = self.path(pid, *path);
+                if *looked {
+                    self.look(pid, &path, Some(true));
+                }
+                if let Some(task) = self.tasks.get(&pid) {
+                    *task.directory.borrow_mut() = path;
+                }
+            }
+            What::Open {
+                path,
+                descriptor,
+                how,
+            } => self.open(pid, *path, *descriptor, *how),
+            What::Close { descriptor } => self.close(pid, *descriptor),
+            What::CloseRange {
+                first,
+                last,
+                close_on_exec,
+                unshare,
+            } => {
+                if *unshare && Rc::strong_count(&self.tasks[&pid].descriptors) > 1 {
+                    return Err("descriptors cease to be shared, for which a trace has no event");
+                }
+                for descriptor in self.tracked(pid, *first, *last) {
+                    if *close_on_exec {
+                        self.inherit(pid, descriptor, true);
+                    } else {
+                        self.close(pid, descriptor);
+                    }
+                }
+            }
+            What::Duplicate {
                 from,
-                old_length,
                 to,
-                length,
-                keeps,
-            } => self.remap(entry, (*from, *old_length), (*to, *length), *keeps),
-            What::Exec { path } => self.exec(entry, path.as_deref()),
-            What::Truncate { path, length } => {
-                let path = self.absolute(pid, path);
-                if is_mappable(&path) {
-                    let file = self.files.number(&path, false);
-                    let length = *length;
-                    self.emit(pid, Action::Truncate { file, length });
+                close_on_exec,
+            } => self.duplicate(pid, *from, *to, *close_on_exec),
+            What::Inherit {
+                descriptor,
+                close_on_exec,
+            } => self.inherit(pid, *descriptor, *close_on_exec),
+            What::Look { path, exists } => {
+                let path = self.path(pid, *path);
+                self.look(pid, &path, *exists);
+            }
+            What::Create { path } => {
+                if let Some(file) = self.file(pid, *path) {
+                    self.files.set_exists(file, true);
+                    self.emit(pid, Action::Create { file });
                 }
-                Ok(())
             }
-            What::ChangeDirectory { path } => {
-                let path = PathBuf::from(std::ffi::OsString::from_vec(self.absolute(pid, path)));
-                if let Some(task) = self.tasks.get_mut(&pid) {
-                    task.directory = path;
+            What::Rename { from, to, exchange } => {
+                if let (Some(from), Some(to)) = (self.file(pid, *from), self.file(pid, *to)) {
+                    self.files.set_exists(from, *exchange);
+                    self.files.set_exists(to, true);
+                    self.emit(pid, Action::Rename { from, to });
                 }
-                Ok(())
             }
-            What::BirthBegins(birth) => {
-                self.open.push(*birth);
-                Ok(())
+            What::Unlink { path } => {
+                if let Some(file) = self.file(pid, *path) {
+                    self.files.set_exists(file, false);
+                    self.emit(pid, Action::Unlink { file });
+                }
             }
+            What::BirthBegins(birth) => self.open.push(*birth),
             What::BirthEnds(birth) => {
-                if self.open.contains(birth)
-                    && let Child::Process(child) = self.log.births[*birth].child
-                {
-                    self.bring_forth(entry, *birth, child)?;
-                }
+                let awaited = self.open.contains(birth);
                 self.open.retain(|open| open != birth);
-                Ok(())
+                if awaited && let Child::Process(child) = self.log.births[*birth].child {
+                    self.bring_forth(*birth, child);
+                }
             }
             What::Exited => {
                 // Killed inside a call whose child shows itself later.
                 for birth in self.open.clone() {
-                    let Child::Process(child) = self.log.births[birth].child else {
-                        continue;
-                    };
-                    if self.log.births[birth].parent == pid {
-                        self.bring_forth(entry, birth, child)?;
+                    let entered = &self.log.births[birth];
+                    if entered.parent == pid
+                        && let Child::Process(child) = entered.child
+                    {
+                        self.bring_forth(birth, child);
                     }
                 }
                 self.exit(pid);
-                Ok(())
             }
             What::Superseded { by } => {
                 self.exit(pid);
                 if let Some(task) = self.tasks.remove(by) {
                     self.tasks.insert(pid, task);
                 }
-                Ok(())
             }
         }
+        Ok(())
     }
 
     /// What was recorded. Who is still alive ends now.
-    pub(super) fn finish(mut self) -> Result<(Vec<File>, Vec<Event>), StraceError> {
+    pub(super) fn finish(mut self) -> (Vec<File>, Vec<Event>) {
         let mut left: Vec<(u32, u32)> = self
             .tasks
             .iter()
@@ -166,32 +254,30 @@ impl<'l, P: FnMut(&Path) -> Option<Program>> Tracker<'l, P> {
         for (_, pid) in left {
             self.exit(pid);
         }
-        if self.events.is_empty() {
-            return Err(StraceError::Empty);
-        }
-        Ok((self.files.into_files(), self.events))
+        (self.files.into_files(), self.events)
     }
 
     fn emit(&mut self, pid: u32, action: Action) {
         if let Some(task) = self.tasks.get(&pid) {
             self.events.push(Event {
                 time: self.time,
-                process: task.number,
+                task: task.number,
                 action,
             });
         }
     }
 
     /// A process shows itself for the first time: the first of all, or the child of a call under way.
-    fn appear(&mut self, entry: &Entry) -> Result<(), StraceError> {
-        let pid = entry.process;
+    fn appear(&mut self, pid: u32, what: &What) -> Result<(), Problem> {
         if self.next_task == 0 {
-            let directory = self.start.clone();
-            self.add_task(pid, 0, directory);
-            self.spaces.push(Space {
-                mappings: AddressSpace::default(),
-                users: 1,
-            });
+            let task = Task {
+                number: 0,
+                space: common(Space::default()),
+                descriptors: common(Descriptors::new()),
+                directory: common(self.start.clone()),
+            };
+            self.next_task = 1;
+            self.tasks.insert(pid, task);
             return Ok(());
         }
         let known = self
@@ -207,257 +293,364 @@ impl<'l, P: FnMut(&Path) -> Option<Program>> Tracker<'l, P> {
                 .copied()
                 .find(|&birth| self.log.births[birth].child == Child::Unknown)
         });
-        match birth {
-            Some(birth) => self.bring_forth(entry, birth, pid),
-            None => Err(orphan(entry, pid)),
+        if let Some(birth) = birth
+            && self.bring_forth(birth, pid)
+        {
+            return Ok(());
+        }
+        if matches!(what, What::Exited | What::Superseded { .. }) {
+            return Err("a process ends that nobody started");
+        }
+        // Somebody must have started it; that it is a copy of the oldest that is alive harms nobody.
+        let oldest = self
+            .tasks
+            .iter()
+            .min_by_key(|(_, task)| task.number)
+            .map(|(&parent, _)| parent);
+        match oldest {
+            Some(parent) => {
+                self.start_task(parent, pid, Shares::default(), false);
+                Err("a process that nobody started; taken for a child of the first one alive")
+            }
+            None => Err("a process that nobody started, after all others have ended"),
         }
     }
 
-    fn bring_forth(&mut self, entry: &Entry, birth: usize, child: u32) -> Result<(), StraceError> {
+    /// The child of a birth appears; whether there was anybody to start it.
+    fn bring_forth(&mut self, birth: usize, child: u32) -> bool {
         self.open.retain(|&open| open != birth);
         if let Some(expected) = self.expected.get_mut(&child) {
             expected.retain(|&other| other != birth);
         }
-        let (parent, shared) = {
-            let birth = &self.log.births[birth];
-            // A call that never returned shows its flags nowhere; `vfork` waits, so that is what it was.
-            (birth.parent, birth.shared || birth.child == Child::Unknown)
-        };
+        let birth = &self.log.births[birth];
+        if birth.parent == child || !self.tasks.contains_key(&birth.parent) {
+            return false;
+        }
         // The number can only be in use again if its end was not recorded.
         self.exit(child);
-        let Some(task) = self.tasks.get(&parent) else {
-            return Err(orphan(entry, child));
+        self.start_task(birth.parent, child, birth.shares, birth.directory);
+        true
+    }
+
+    fn start_task(&mut self, parent: u32, child: u32, shares: Shares, directory: bool) {
+        let number = self.next_task;
+        let Some(task) = self.tasks.get(&parent).map(|parent| Task {
+            number,
+            space: share_or_copy(&parent.space, shares.memory),
+            descriptors: share_or_copy(&parent.descriptors, shares.descriptors),
+            directory: share_or_copy(&parent.directory, directory),
+        }) else {
+            return;
         };
-        let (space, directory) = (task.space, task.directory.clone());
+        self.next_task += 1;
         self.emit(
             parent,
             Action::Fork {
-                child: self.next_task,
-                shared,
+                child: number,
+                shares,
             },
         );
-        let space = if shared {
-            self.spaces[space].users += 1;
-            space
-        } else {
-            let mappings = self.spaces[space].mappings.copy(&mut Nobody);
-            self.spaces.push(Space { mappings, users: 1 });
-            self.spaces.len() - 1
-        };
-        self.add_task(child, space, directory);
-        Ok(())
-    }
-
-    fn add_task(&mut self, pid: u32, space: usize, directory: PathBuf) {
-        let number = self.next_task;
-        self.next_task += 1;
-        self.tasks.insert(
-            pid,
-            Task {
-                number,
-                space,
-                directory,
-            },
-        );
+        self.tasks.insert(child, task);
     }
 
     fn exit(&mut self, pid: u32) {
         self.emit(pid, Action::Exit);
-        if let Some(task) = self.tasks.remove(&pid) {
-            self.leave(task.space);
-        }
+        self.tasks.remove(&pid);
     }
 
-    fn leave(&mut self, space: usize) {
-        let space = &mut self.spaces[space];
-        space.users -= 1;
-        if space.users == 0 {
-            space.mappings.clear(&mut Nobody);
-        }
-    }
-
-    fn exec(&mut self, entry: &Entry, path: Option<&[u8]>) -> Result<(), StraceError> {
-        let pid = entry.process;
+    fn exec(&mut self, pid: u32, path: Option<Text>) -> Result<(), Problem> {
         let program = path
-            .map(|path| self.absolute(pid, path))
-            .and_then(|path| (self.program)(Path::new(OsStr::from_bytes(&path))))
+            .map(|path| self.path(pid, path))
+            .and_then(|path| self.resolve(path))
             .filter(|program| program.length > 0);
         let program = match program {
             Some(program) => {
-                let length = self.whole_pages(entry, program.length)?;
-                Some((
-                    self.files.number(program.path.as_os_str().as_bytes(), true),
-                    length,
-                ))
+                let length = self.whole_pages(program.length)?;
+                let file = self.files.program(program.path.as_os_str().as_bytes());
+                self.files.set_exists(file, true);
+                Some((file, length))
             }
             None => None,
         };
         self.emit(pid, Action::Exec { program });
-        let Some(task) = self.tasks.get_mut(&pid) else {
-            return Ok(());
-        };
-        let old = task.space;
-        if self.spaces[old].users > 1 {
-            task.space = self.spaces.len();
-            self.spaces.push(Space {
-                mappings: AddressSpace::default(),
-                users: 1,
-            });
-            self.leave(old);
-        } else {
-            self.spaces[old].mappings.clear(&mut Nobody);
+        if let Some(task) = self.tasks.get_mut(&pid) {
+            task.space = common(Space::default());
+            let mut descriptors = task.descriptors.borrow().clone();
+            descriptors.retain(|_, close_on_exec| !*close_on_exec);
+            task.descriptors = common(descriptors);
         }
         Ok(())
+    }
+
+    fn resolve(&mut self, path: Vec<u8>) -> Option<Program> {
+        let Tracker {
+            programs, program, ..
+        } = self;
+        programs
+            .entry(path)
+            .or_insert_with_key(|path| program(Path::new(OsStr::from_bytes(path))))
+            .clone()
     }
 
     fn map(
         &mut self,
-        entry: &Entry,
-        address: u64,
-        length: u64,
-        file: Option<&[u8]>,
+        pid: u32,
+        (address, length): (u64, u64),
+        mapped: &Mapped,
         offset: u64,
-    ) -> Result<(), StraceError> {
-        let length = self.whole_pages(entry, length)?;
-        let Some(path) = file.map(true_path).filter(|path| is_mappable(path)) else {
-            // Memory without a file covers what was there.
-            return self.unmap(entry, address, length);
+    ) -> Result<(), Problem> {
+        let length = self.whole_pages(length)?;
+        self.check_range(address, length)?;
+        let (object, offset) = match mapped {
+            Mapped::Memory => (Backing::Memory, 0),
+            Mapped::File(path) => match self.file(pid, *path) {
+                Some(file) => {
+                    self.files.set_exists(file, true);
+                    (Backing::File(file), offset)
+                }
+                // A device covers what was there.
+                None => return self.unmap(pid, address, length),
+            },
+            Mapped::Other => return self.unmap(pid, address, length),
         };
-        self.check_range(entry, address, length)?;
-        self.check_range(entry, offset, length)?;
-        let file = self.files.number(path, false);
+        self.check_range(offset, length)?;
         let region = Region {
             length,
-            file,
+            object,
             offset,
         };
-        self.map_region(entry.process, address, region);
+        self.map_region(pid, address, region);
         Ok(())
     }
 
-    fn map_region(&mut self, pid: u32, address: u64, region: Region) {
-        let Region {
-            length,
-            file,
-            offset,
-        } = region;
+    fn map_region(&mut self, pid: u32, address: u64, region: Region<Backing>) {
+        let offset = match region.object {
+            Backing::File(_) => region.offset,
+            Backing::Memory => 0,
+        };
+        let region = Region { offset, ..region };
         self.emit(
             pid,
             Action::Map {
                 address,
-                length,
-                file,
+                length: region.length,
+                backing: region.object,
                 offset,
             },
         );
-        if let Some(space) = self.space(pid) {
-            space.map(address, region, &mut Nobody);
-        }
+        self.in_space(pid, |space| {
+            space.mappings.map(address, region, &mut Nobody)
+        });
     }
 
-    fn unmap(&mut self, entry: &Entry, address: u64, length: u64) -> Result<(), StraceError> {
+    fn unmap(&mut self, pid: u32, address: u64, length: u64) -> Result<(), Problem> {
         if length == 0 {
             return Ok(());
         }
-        self.check_range(entry, address, length)?;
-        let touches = self
-            .space(entry.process)
-            .is_some_and(|space| space.overlaps(address, length));
-        if touches {
-            self.emit(entry.process, Action::Unmap { address, length });
-            if let Some(space) = self.space(entry.process) {
-                space.unmap(address, length, &mut Nobody);
-            }
+        self.check_range(address, length)?;
+        if self.in_space(pid, |space| space.mappings.overlaps(address, length)) == Some(true) {
+            self.emit(pid, Action::Unmap { address, length });
+            self.in_space(pid, |space| {
+                space.mappings.unmap(address, length, &mut Nobody);
+            });
         }
         Ok(())
     }
 
-    /// A remapping is an unmapping of what was there and a mapping of the same part of the file.
-    fn remap(
-        &mut self,
-        entry: &Entry,
-        (from, old_length): (u64, u64),
-        (to, length): (u64, u64),
-        keeps: bool,
-    ) -> Result<(), StraceError> {
-        let old_length = self.whole_pages(entry, old_length)?;
-        let length = self.whole_pages(entry, length)?;
-        let moved = self
-            .space(entry.process)
-            .and_then(|space| space.region_at(from));
+    /// A remapping is an unmapping of what was there and a mapping of the same part of the same thing.
+    fn remap(&mut self, pid: u32, remap: &Remap) -> Result<(), Problem> {
+        let Remap { from, to, .. } = *remap;
+        let old_length = self.whole_pages(remap.old_length)?;
+        let length = self.whole_pages(remap.length)?;
+        if old_length > 0 {
+            self.check_range(from, old_length)?;
+        }
+        self.check_range(to, length)?;
         if from == to && length < old_length {
-            self.check_range(entry, from, old_length)?;
-            return self.unmap(entry, from + length, old_length - length);
+            return self.unmap(pid, from + length, old_length - length);
         }
-        if !keeps {
-            self.unmap(entry, from, old_length)?;
+        let moved = self
+            .in_space(pid, |space| space.mappings.region_at(from))
+            .flatten();
+        let region = match moved {
+            Some((start, region)) => Some(Region {
+                length,
+                object: region.object,
+                offset: match region.object {
+                    Backing::File(_) => region.offset.checked_add(from - start).ok_or(RANGE)?,
+                    Backing::Memory => 0,
+                },
+            }),
+            None => None,
+        };
+        if let Some(region) = region {
+            self.check_range(region.offset, length)?;
         }
-        let Some((start, region)) = moved else {
-            return self.unmap(entry, to, length);
-        };
-        let offset = region.offset + (from - start);
-        self.check_range(entry, to, length)?;
-        self.check_range(entry, offset, length)?;
-        let region = Region {
-            length,
-            file: region.file,
-            offset,
-        };
-        self.map_region(entry.process, to, region);
+        if !remap.keeps {
+            self.unmap(pid, from, old_length)?;
+        }
+        match region {
+            Some(region) => {
+                self.map_region(pid, to, region);
+                Ok(())
+            }
+            None => self.unmap(pid, to, length),
+        }
+    }
+
+    fn heap(&mut self, pid: u32, end: u64) {
+        let before = self.in_space(pid, |space| space.heap.replace(end));
+        if before != Some(Some(end)) {
+            self.emit(pid, Action::Break { end });
+        }
+    }
+
+    fn truncate(&mut self, pid: u32, path: Text, length: u64) -> Result<(), Problem> {
+        if i64::try_from(length).is_err() {
+            return Err("a file cannot be that long");
+        }
+        if let Some(file) = self.file(pid, path) {
+            self.files.set_exists(file, true);
+            self.emit(pid, Action::Truncate { file, length });
+        }
         Ok(())
     }
 
-    fn space(&mut self, pid: u32) -> Option<&mut AddressSpace> {
+    fn open(&mut self, pid: u32, path: Option<Text>, descriptor: u32, how: How) {
+        // Whatever it stood for before, it was closed without our knowledge.
+        self.close(pid, descriptor);
+        let Some(file) = path.and_then(|path| self.file(pid, path)) else {
+            return;
+        };
+        let made = how.create && (how.exclusive || self.files.exists(file) != Some(true));
+        self.files.set_exists(file, true);
+        if made {
+            self.emit(pid, Action::Create { file });
+        }
+        self.emit(
+            pid,
+            Action::Open {
+                file,
+                descriptor,
+                close_on_exec: how.close_on_exec,
+            },
+        );
+        if how.truncate && !made {
+            self.emit(pid, Action::Truncate { file, length: 0 });
+        }
+        self.in_table(pid, |table| table.insert(descriptor, how.close_on_exec));
+    }
+
+    fn close(&mut self, pid: u32, descriptor: u32) {
+        if self
+            .in_table(pid, |table| table.remove(&descriptor))
+            .flatten()
+            .is_some()
+        {
+            self.emit(pid, Action::Close { descriptor });
+        }
+    }
+
+    fn duplicate(&mut self, pid: u32, from: u32, to: u32, close_on_exec: bool) {
+        if from == to {
+            return;
+        }
+        let tracked = self.in_table(pid, |table| table.contains_key(&from));
+        if tracked == Some(true) {
+            self.emit(
+                pid,
+                Action::Duplicate {
+                    from,
+                    to,
+                    close_on_exec,
+                },
+            );
+            self.in_table(pid, |table| table.insert(to, close_on_exec));
+        } else {
+            self.close(pid, to);
+        }
+    }
+
+    fn inherit(&mut self, pid: u32, descriptor: u32, close_on_exec: bool) {
+        let changed = self.in_table(pid, |table| match table.get_mut(&descriptor) {
+            Some(marked) if *marked != close_on_exec => {
+                *marked = close_on_exec;
+                true
+            }
+            _ => false,
+        });
+        if changed == Some(true) {
+            self.emit(
+                pid,
+                Action::Inherit {
+                    descriptor,
+                    close_on_exec,
+                },
+            );
+        }
+    }
+
+    /// The tracked descriptors in a range.
+    fn tracked(&self, pid: u32, first: u32, last: u32) -> Vec<u32> {
+        if first > last {
+            return Vec::new();
+        }
+        self.in_table(pid, |table| {
+            table
+                .range(first..=last)
+                .map(|(&number, _)| number)
+                .collect()
+        })
+        .unwrap_or_default()
+    }
+
+    fn look(&mut self, pid: u32, path: &[u8], exists: Option<bool>) {
+        if !is_mappable(path) {
+            return;
+        }
+        let file = self.files.number(path);
+        if let Some(exists) = exists {
+            self.files.set_exists(file, exists);
+        }
+        self.emit(pid, Action::Stat { file });
+    }
+
+    fn in_space<R>(&self, pid: u32, act: impl FnOnce(&mut Space) -> R) -> Option<R> {
         let task = self.tasks.get(&pid)?;
-        Some(&mut self.spaces[task.space].mappings)
+        Some(act(&mut task.space.borrow_mut()))
     }
 
-    fn whole_pages(&self, entry: &Entry, length: u64) -> Result<u64, StraceError> {
-        length
-            .checked_next_multiple_of(self.page)
-            .ok_or_else(|| malformed(entry, "a length that 64 bits do not hold"))
+    fn in_table<R>(&self, pid: u32, act: impl FnOnce(&mut Descriptors) -> R) -> Option<R> {
+        let task = self.tasks.get(&pid)?;
+        Some(act(&mut task.descriptors.borrow_mut()))
     }
 
-    fn check_range(&self, entry: &Entry, start: u64, length: u64) -> Result<(), StraceError> {
+    fn whole_pages(&self, length: u64) -> Result<u64, Problem> {
+        length.checked_next_multiple_of(self.page).ok_or(LENGTH)
+    }
+
+    fn check_range(&self, start: u64, length: u64) -> Result<(), Problem> {
         if length == 0 || start.checked_add(length).is_none() {
-            return Err(malformed(entry, "a range that 64 bits do not hold"));
+            return Err(RANGE);
         }
         if !start.is_multiple_of(self.page) {
-            return Err(malformed(entry, "a mapping that is not in whole pages"));
+            return Err("a mapping that is not in whole pages");
         }
         Ok(())
     }
 
     /// The path as seen from the root; symbolic links stay.
-    fn absolute(&self, pid: u32, path: &[u8]) -> Vec<u8> {
-        let path = true_path(path);
-        let relative = path.first() != Some(&b'/') && !path.contains(&b':');
+    fn path(&self, pid: u32, path: Text) -> Vec<u8> {
+        let path = self.log.texts.get(path);
         match self.tasks.get(&pid) {
-            Some(task) if relative => task
-                .directory
-                .join(OsStr::from_bytes(path))
-                .into_os_string()
-                .into_vec(),
-            _ => path.to_vec(),
+            Some(task) => join(&task.directory.borrow(), path),
+            None => join(&self.start, path),
         }
     }
-}
 
-/// A removed file keeps the path that it had.
-fn true_path(path: &[u8]) -> &[u8] {
-    path.strip_suffix(b" (deleted)").unwrap_or(path)
-}
-
-fn orphan(entry: &Entry, process: u32) -> StraceError {
-    StraceError::Orphan {
-        line: entry.line,
-        process,
-    }
-}
-
-fn malformed(entry: &Entry, problem: &'static str) -> StraceError {
-    StraceError::Line {
-        line: entry.line,
-        problem,
+    /// The number of the file of a path; `None` when it is none that is tracked.
+    fn file(&mut self, pid: u32, path: Text) -> Option<u32> {
+        let path = self.path(pid, path);
+        is_mappable(&path).then(|| self.files.number(&path))
     }
 }

@@ -103,6 +103,67 @@ pub fn stamp() -> u64 {
     }
 }
 
+/// A stamp that is taken before anything the calling thread does later: no later load runs ahead of it.
+///
+/// [`stamp`] is the other way about: it is taken after everything earlier. The counter is read like any
+/// other instruction, whenever its turn comes in the processor's window, unless something holds it.
+///
+/// *Progress:* wait-free. *Cost:* about 10 ns where the processor's counter is trusted; else as [`stamp`].
+#[inline(always)]
+#[must_use]
+pub fn stamp_first() -> u64 {
+    // Acquire as in `stamp`.
+    let stamp = if cfg!(all(feature = "std", target_arch = "x86_64"))
+        && MODE.load(Ordering::Acquire) == PROCESSOR
+    {
+        early()
+    } else {
+        stamp()
+    };
+    later();
+    stamp
+}
+
+/// The counter, perhaps before earlier loads have completed.
+#[cfg(target_arch = "x86_64")]
+#[inline(always)]
+fn early() -> u64 {
+    // SAFETY: exists on every x86-64 processor, and touches no memory.
+    unsafe { core::arch::x86_64::_rdtsc() }
+}
+
+/// The counter; asked for on x86-64 only.
+#[cfg(not(target_arch = "x86_64"))]
+#[inline(always)]
+fn early() -> u64 {
+    stamp()
+}
+
+/// Keeps later loads from running before a stamp that has just been read.
+#[cfg(target_arch = "x86_64")]
+#[inline(always)]
+fn later() {
+    // SAFETY: exists on every x86-64 processor, and touches no memory: nothing later starts before
+    // everything earlier, the counter's reading among it, has completed.
+    unsafe { core::arch::x86_64::_mm_lfence() };
+}
+
+/// Keeps later loads from running before a stamp that has just been read.
+#[cfg(target_arch = "aarch64")]
+#[inline(always)]
+fn later() {
+    // SAFETY: a barrier: nothing later is fetched before the register has been read.
+    unsafe { core::arch::asm!("isb", options(nostack, preserves_flags)) };
+}
+
+/// Keeps later loads from running before a stamp that has just been read.
+#[cfg(not(any(target_arch = "x86_64", target_arch = "aarch64")))]
+#[inline(always)]
+fn later() {
+    // The stamp came from an atomic update, which the fence keeps before later loads.
+    crate::sync::global::fence(Ordering::SeqCst);
+}
+
 #[cold]
 fn other_stamp() -> u64 {
     #[cfg(feature = "std")]
@@ -165,7 +226,9 @@ pub fn tsc() -> u64 {
 pub fn counter_register() -> u64 {
     let stamp: u64;
     // SAFETY: reads a counter that user code may read. `dsb ishld` waits for earlier loads, `isb`
-    // keeps the register from being read before that.
+    // keeps the register from being read before that. It does not wait for stores: who needs those to
+    // be visible first has a full fence before `stamp`, which loads the mode behind it, and waiting for
+    // that load is waiting for the stores.
     unsafe {
         core::arch::asm!(
             "dsb ishld",

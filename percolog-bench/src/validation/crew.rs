@@ -1,0 +1,339 @@
+//! Threads that start together, warm up, and count what they do in a fixed number of cycles.
+//!
+//! A fixed time, not a fixed number of operations: where a schedule is unfair, the threads that lag behind would otherwise
+//! run on alone, and be measured without the contention that made them late.
+
+use std::fmt;
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::sync::{Barrier, Condvar, Mutex, PoisonError};
+use std::thread;
+
+use super::clock;
+use super::stores::Alone;
+
+/// How many threads, and for how long.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Shift {
+    /// Threads, each on the core of its number.
+    pub threads: usize,
+    /// Cycles before anything is counted.
+    pub warm_up: u64,
+    /// Cycles that are counted, for each thread.
+    pub cycles: u64,
+}
+
+/// What a crew has done.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Work {
+    /// Threads that worked.
+    pub threads: usize,
+    /// Operations that were counted.
+    pub operations: u64,
+    /// Cycles in which they were counted, added up over all threads: the same for each.
+    pub cycles: u64,
+    /// All operations, those of the warm-up included: what the final state must show.
+    pub all: u64,
+}
+
+impl Work {
+    /// Cycles that a thread took for an operation.
+    #[must_use]
+    pub fn cycles_per_operation(&self) -> f64 {
+        self.cycles as f64 / self.operations.max(1) as f64
+    }
+
+    /// The work, if it has led to the final state that it should have led to.
+    ///
+    /// # Errors
+    /// It has not.
+    pub fn checked(self, found: u64, expected: u64) -> Result<Self, CrewError> {
+        if found == expected {
+            Ok(self)
+        } else {
+            Err(CrewError::WrongState { found, expected })
+        }
+    }
+
+    /// Operations in a thousand cycles, by all threads together.
+    #[must_use]
+    pub fn rate(&self) -> f64 {
+        1000.0 * self.threads as f64 / self.cycles_per_operation()
+    }
+}
+
+impl fmt::Display for Work {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(
+            f,
+            "threads={} operations={} cycles={} all={}",
+            self.threads, self.operations, self.cycles, self.all
+        )
+    }
+}
+
+/// Why a line is not the [`Work`] that a guest prints.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct NotWork(String);
+
+impl fmt::Display for NotWork {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(
+            f,
+            "{:?} says nothing about threads, operations and cycles",
+            self.0
+        )
+    }
+}
+
+impl std::error::Error for NotWork {}
+
+impl std::str::FromStr for Work {
+    type Err = NotWork;
+
+    fn from_str(line: &str) -> Result<Self, NotWork> {
+        let value = |key: &str| {
+            line.split_whitespace()
+                .find_map(|word| word.strip_prefix(key)?.strip_prefix('=')?.parse().ok())
+                .ok_or_else(|| NotWork(line.to_owned()))
+        };
+        Ok(Self {
+            threads: usize::try_from(value("threads")?).map_err(|_| NotWork(line.to_owned()))?,
+            operations: value("operations")?,
+            cycles: value("cycles")?,
+            all: value("all")?,
+        })
+    }
+}
+
+/// Why a crew's work cannot be used.
+#[derive(Debug)]
+pub enum CrewError {
+    /// The system refused a thread.
+    Spawn(std::io::Error),
+    /// A thread panicked.
+    Panicked,
+    /// The workload ended in a state that its operations cannot have led to.
+    WrongState {
+        /// What was found.
+        found: u64,
+        /// What should have been found.
+        expected: u64,
+    },
+}
+
+impl fmt::Display for CrewError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Spawn(error) => write!(f, "a thread could not be started: {error}"),
+            Self::Panicked => write!(f, "a thread panicked"),
+            Self::WrongState { found, expected } => {
+                write!(f, "the final state is {found}, not {expected}")
+            }
+        }
+    }
+}
+
+impl std::error::Error for CrewError {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        match self {
+            Self::Spawn(error) => Some(error),
+            Self::Panicked | Self::WrongState { .. } => None,
+        }
+    }
+}
+
+/// Cycles from the moment at which all threads have arrived to that at which they start: enough for all of them to learn of it.
+const HEAD_START: u64 = 100_000;
+
+/// Cycles from the start of a core to that of the next. All start within the time of one transfer, and queue up for the first time
+/// in the order of their numbers. Served in the order of arrival, as in the simulator, they stay so, and a line passes through a
+/// chip's cores before it leaves the chip; hardware gets there by itself, as a chip serves its own requests first.
+const APART: u64 = 2;
+
+/// Keeps threads from working before it is known whether all of them could be started: a barrier would wait for ever for
+/// one that could not.
+#[derive(Default)]
+struct Gate {
+    /// Whether to work, once that is known.
+    work: Mutex<Option<bool>>,
+    changed: Condvar,
+}
+
+impl Gate {
+    fn open(&self, work: bool) {
+        *self.work.lock().unwrap_or_else(PoisonError::into_inner) = Some(work);
+        self.changed.notify_all();
+    }
+
+    fn wait(&self) -> bool {
+        let mut known = self.work.lock().unwrap_or_else(PoisonError::into_inner);
+        loop {
+            if let Some(work) = *known {
+                return work;
+            }
+            known = self
+                .changed
+                .wait(known)
+                .unwrap_or_else(PoisonError::into_inner);
+        }
+    }
+}
+
+/// Runs `shift.threads` threads. Each calls `prepare` with its number, on its own core, and then what that returned: one
+/// operation a call.
+///
+/// # Errors
+/// A thread could not be started, or panicked.
+pub fn run<P, O>(shift: Shift, prepare: P) -> Result<Work, CrewError>
+where
+    P: Fn(usize) -> O + Sync,
+    O: FnMut(),
+{
+    let hired = Barrier::new(shift.threads);
+    // In lines of their own: those who wait read one while others still write the other.
+    let arrived = Alone(AtomicUsize::new(0));
+    let start = Alone(AtomicU64::new(0));
+    let (arrived, start) = (&arrived.0, &start.0);
+    let gate = Gate::default();
+
+    let work = |number: usize| {
+        percolog_roi::core(number);
+        // A copy of this thread's own, for the same reason as below.
+        let shift = std::hint::black_box(shift);
+        let mut operation = prepare(number);
+        // What the operation needs is in this core's cache when it matters: otherwise those with the longest way to it would
+        // come late.
+        operation();
+        // Nobody spins before all are there; but threads leave this barrier one after the other.
+        hired.wait();
+        if arrived.fetch_add(1, Ordering::Relaxed) + 1 == shift.threads {
+            start.store(clock::cycles() + HEAD_START, Ordering::Relaxed);
+        }
+        // Relaxed: a number, and nothing else, is handed over.
+        let start = loop {
+            match start.load(Ordering::Relaxed) {
+                0 => std::hint::spin_loop(),
+                start => break start,
+            }
+        };
+        clock::meet(start + number as u64 * APART);
+
+        let counted = start + shift.warm_up;
+        let finished = counted + shift.cycles;
+        // The one above.
+        let mut all = 1;
+        loop {
+            operation();
+            all += 1;
+            if clock::cycles() >= counted {
+                break;
+            }
+        }
+        percolog_roi::begin();
+        // What ends within the time counts: the operation across its beginning, but not the one across its end, however long a
+        // thread is kept in that.
+        let mut operations = 0;
+        while clock::cycles() < finished {
+            operations += 1;
+            operation();
+            all += 1;
+        }
+        percolog_roi::end(operations);
+        Work {
+            threads: 1,
+            operations,
+            cycles: shift.cycles,
+            all,
+        }
+    };
+
+    thread::scope(|scope| {
+        let mut threads = Vec::with_capacity(shift.threads);
+        for number in 0..shift.threads {
+            let (work, gate) = (&work, &gate);
+            let spawned = thread::Builder::new()
+                .spawn_scoped(scope, move || gate.wait().then(|| work(number)));
+            match spawned {
+                Ok(thread) => threads.push(thread),
+                Err(error) => {
+                    gate.open(false);
+                    return Err(CrewError::Spawn(error));
+                }
+            }
+        }
+        gate.open(true);
+        let mut total = Work {
+            threads: shift.threads,
+            operations: 0,
+            cycles: 0,
+            all: 0,
+        };
+        for thread in threads {
+            let Ok(Some(own)) = thread.join() else {
+                return Err(CrewError::Panicked);
+            };
+            total.operations += own.operations;
+            total.cycles += own.cycles;
+            total.all += own.all;
+        }
+        Ok(total)
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_operation_is_in_the_account() {
+        let made = AtomicU64::new(0);
+        let prepared = AtomicUsize::new(0);
+        let shift = Shift {
+            threads: 3,
+            warm_up: 10_000,
+            cycles: 100_000,
+        };
+        let work = run(shift, |number| {
+            prepared.fetch_add(1 << (8 * number), Ordering::Relaxed);
+            || {
+                made.fetch_add(1, Ordering::Relaxed);
+            }
+        })
+        .expect("threads can be started");
+        assert_eq!(prepared.into_inner(), 0x01_0101);
+        assert_eq!(work.threads, 3);
+        assert_eq!(work.all, made.into_inner());
+        assert!(work.operations <= work.all);
+        assert_eq!(work.cycles, 300_000);
+    }
+
+    #[test]
+    fn the_gate_keeps_nobody_who_could_not_work() {
+        let gate = Gate::default();
+        thread::scope(|scope| {
+            let early = scope.spawn(|| gate.wait());
+            gate.open(false);
+            assert!(!early.join().expect("no panic"));
+        });
+        assert!(!gate.wait());
+    }
+
+    #[test]
+    fn what_is_printed_can_be_read() {
+        let work = Work {
+            threads: 4,
+            operations: 1000,
+            cycles: 8000,
+            all: 1200,
+        };
+        assert_eq!(work.to_string().parse(), Ok(work));
+        assert!((work.rate() - 500.0).abs() < 1e-9);
+        for wrong in [
+            "",
+            "threads=1 operations=2 cycles=3",
+            "threads=x operations=2 cycles=3 all=4",
+        ] {
+            assert_eq!(wrong.parse::<Work>(), Err(NotWork(wrong.to_owned())));
+        }
+    }
+}

@@ -1,0 +1,215 @@
+//! `percolog sim`: how a program would run on a machine that is not here.
+
+mod assert;
+mod guest;
+mod machines;
+mod run;
+mod table;
+mod validate;
+
+use std::ffi::OsString;
+use std::io::{self, Write};
+use std::time::Duration;
+
+use clap::Subcommand;
+use percolog_sim::machine;
+use percolog_sim::model::{MAX_CORES, Machine};
+use percolog_sim::run::{Run, Simulation, SimulationError};
+
+use crate::failure::Failure;
+use crate::output::Output;
+
+/// Arguments of `percolog sim`.
+#[derive(Debug, clap::Args)]
+#[command(
+    args_conflicts_with_subcommands = true,
+    override_usage = "percolog sim [OPTIONS] -- COMMAND…\n       percolog sim <SUBCOMMAND>",
+    after_help = "The program's output goes where it always goes, the report to stderr; with --json the report goes to \
+                  stdout, and the program's output to stderr.\n\
+                  The status is that of the program (128 + N if signal N killed it), 1 for a deadlock or when time is up, \
+                  2 for wrong arguments, 3 if nothing was simulated that figures could be about."
+)]
+pub(crate) struct Sim {
+    /// What to do other than to run a program.
+    #[command(subcommand)]
+    pub(crate) command: Option<SimCommand>,
+
+    /// How and what to run.
+    #[command(flatten)]
+    pub(crate) run: run::Arguments,
+}
+
+/// What `percolog sim` can do besides.
+#[derive(Debug, Subcommand)]
+pub(crate) enum SimCommand {
+    /// List the machines that come with percolog, or print the file of one
+    Machines(machines::Arguments),
+    /// Run a program that marks a region; exit with 1 if its operations move more lines than allowed
+    Assert(assert::Arguments),
+    /// Simulate what was published of large machines, and print how far off the simulator is (some minutes)
+    Validate(validate::Validate),
+    /// One of the programs that `validate` simulates
+    #[command(hide = true)]
+    Guest(guest::GuestArguments),
+}
+
+/// How to simulate.
+#[derive(Debug, clap::Args)]
+pub(crate) struct How {
+    /// The machine: one of `percolog sim machines`, or a file
+    #[arg(long, value_name = "NAME|FILE", default_value = "opteron-48")]
+    machine: String,
+
+    /// As many cores of that kind (default: as many as the machine has)
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..=MAX_CORES as u64))]
+    cores: Option<u64>,
+
+    /// How many cycles a core may be ahead of the others on lines it holds
+    #[arg(long, value_name = "CYCLES", default_value_t = Simulation::RUN_AHEAD,
+          value_parser = clap::value_parser!(u64).range(0..=1_000_000))]
+    run_ahead: u64,
+
+    /// Where all arbitrary choices come from
+    #[arg(long, value_name = "N", default_value_t = 1)]
+    seed: u64,
+
+    /// Do not simulate programs that the program executes (the report names them)
+    #[arg(long)]
+    no_follow: bool,
+
+    /// End the program after so many seconds, and report what it did until then
+    #[arg(long, value_name = "SECONDS", value_parser = clap::value_parser!(u64).range(1..=1_000_000))]
+    timeout: Option<u64>,
+
+    /// Name as many lines of memory in the JSON
+    #[arg(long, value_name = "N", default_value_t = Simulation::TOP_LINES as u64,
+          value_parser = clap::value_parser!(u64).range(0..=100_000))]
+    lines: u64,
+
+    /// Check the simulator against the emulator at each access (slow)
+    #[arg(long)]
+    verify: bool,
+}
+
+impl How {
+    /// The machine that was asked for, with as many cores as were asked for.
+    pub(crate) fn machine(&self) -> Result<Machine, Failure> {
+        let machine = machine::load(&self.machine)
+            .map_err(|error| Failure::Input(format!("{error}; see `percolog sim machines`")))?
+            .machine;
+        match self.cores {
+            Some(cores) => with_cores(machine, cores as usize),
+            None => Ok(machine),
+        }
+    }
+
+    /// Simulations on `machine`.
+    pub(crate) fn simulation(&self, machine: Machine) -> Simulation {
+        let simulation = Simulation::new(machine)
+            .run_ahead(self.run_ahead)
+            .seed(self.seed)
+            .verify(self.verify)
+            .follow(!self.no_follow)
+            .top_lines(self.lines as usize)
+            .keys_are_for_the_guest(true);
+        match self.timeout {
+            Some(seconds) => simulation.timeout(Duration::from_secs(seconds)),
+            None => simulation,
+        }
+    }
+}
+
+/// The machine with another number of cores.
+pub(crate) fn with_cores(machine: Machine, cores: usize) -> Result<Machine, Failure> {
+    let name = machine.name.clone();
+    machine
+        .with_cores(cores)
+        .map_err(|error| Failure::Input(format!("machine {name} with {cores} cores: {error}")))
+}
+
+/// Runs `percolog sim`.
+pub(crate) fn run(sim: &Sim, output: &mut Output) -> Result<(), Failure> {
+    match &sim.command {
+        None => run::run(&sim.run, output),
+        Some(SimCommand::Machines(machines)) => machines::run(machines, output),
+        Some(SimCommand::Assert(assert)) => assert::run(assert, output),
+        Some(SimCommand::Validate(validate)) => validate::run(validate, output),
+        Some(SimCommand::Guest(guest)) => guest::run(guest, output),
+    }
+}
+
+/// Runs `command`, in which `{cores}` stands for the number of cores.
+pub(crate) fn start(simulation: &Simulation, command: &[OsString]) -> Result<Run, Failure> {
+    let Some((program, arguments)) = command.split_first() else {
+        return Err(Failure::Input(
+            "a program to run is missing: name it behind `--`; see `percolog sim --help`"
+                .to_owned(),
+        ));
+    };
+    let cores = simulation.machine().cores.to_string();
+    let arguments = arguments.iter().map(|argument| match argument.to_str() {
+        Some(text) => OsString::from(text.replace(CORES, &cores)),
+        None => argument.clone(),
+    });
+    simulation
+        .run(program, arguments)
+        .map_err(|error| failure(&error))
+}
+
+/// What stands for the number of cores in the arguments of a program.
+pub(crate) const CORES: &str = "{cores}";
+
+/// How a simulation that failed is reported.
+pub(crate) fn failure(error: &SimulationError) -> Failure {
+    match error {
+        SimulationError::NotInPath(_)
+        | SimulationError::Program { .. }
+        | SimulationError::Machine { .. }
+        | SimulationError::Variable(_) => {
+            Failure::Input(format!("{error}; see `percolog sim --help`"))
+        }
+        SimulationError::NoResult { .. } => Failure::NothingSimulated(error.to_string()),
+        _ => Failure::Work(error.to_string()),
+    }
+}
+
+/// Whether the program ended at all, be it well or not.
+pub(crate) fn came_to_an_end(run: &Run) -> Result<(), Failure> {
+    use percolog_sim::report::Ending;
+
+    if run.timed_out {
+        return Err(Failure::Work(
+            "time was up before the program ended".to_owned(),
+        ));
+    }
+    if run
+        .processes
+        .iter()
+        .any(|process| process.ending == Ending::Deadlock)
+    {
+        return Err(Failure::Work("the program deadlocked".to_owned()));
+    }
+    Ok(())
+}
+
+/// What is wrong with how the program ended; the report has been printed.
+pub(crate) fn ending(run: &Run) -> Result<(), Failure> {
+    use std::os::unix::process::ExitStatusExt;
+
+    came_to_an_end(run)?;
+    let status = match (run.status.code(), run.status.signal()) {
+        (Some(code), _) => code,
+        (None, signal) => 128 + signal.unwrap_or(0),
+    };
+    match u8::try_from(status) {
+        Ok(0) => Ok(()),
+        Ok(status) => Err(Failure::Guest(status)),
+        Err(_) => Err(Failure::Guest(u8::MAX)),
+    }
+}
+
+/// Writes to stderr, where a report does not mix with what the program prints.
+pub(crate) fn to_stderr(text: &str) {
+    // Not `eprint!`, which panics when nobody reads stderr.
+    let _ = io::stderr().write_all(text.as_bytes());
+}

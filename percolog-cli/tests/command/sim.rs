@@ -1,0 +1,505 @@
+//! `percolog sim`: what it refuses without QEMU, and what it finds with it.
+
+use std::fs;
+use std::os::unix::fs::PermissionsExt;
+use std::path::Path;
+use std::process::{Command, Output};
+
+use serde_json::Value;
+
+use crate::{
+    assert_fine, assert_plain_and_narrow, assert_refused, folder, percolog, run, simulated, stderr,
+};
+
+/// A QEMU that says what it is and does nothing else, so that these tests need none.
+fn pretended_qemu(folder: &Path, script: &str) -> std::path::PathBuf {
+    let path = folder.join("qemu");
+    fs::write(&path, format!("#!/bin/sh\n{script}\n")).expect("the folder can be written");
+    fs::set_permissions(&path, fs::Permissions::from_mode(0o755)).expect("the file is ours");
+    path
+}
+
+const VERSION: &str = "[ \"$1\" = --version ] && echo 'qemu-x86_64 version 7.2.0' && exit";
+
+fn with_qemu(folder: &Path, qemu: &Path, arguments: &[&str]) -> Output {
+    percolog(folder)
+        .env("PERCOLOG_QEMU", qemu)
+        .args(arguments)
+        .output()
+        .expect("the command starts")
+}
+
+#[test]
+fn what_cannot_be_run_is_refused_with_one_line() {
+    let folder = folder();
+    let qemu = pretended_qemu(folder.path(), VERSION);
+    let file = |name: &str, mode: u32, content: &[u8]| {
+        let path = folder.path().join(name);
+        fs::write(&path, content).expect("the folder can be written");
+        fs::set_permissions(&path, fs::Permissions::from_mode(mode)).expect("the file is ours");
+    };
+    let mut other = fs::read("/proc/self/exe").expect("this program can be read")[..64].to_vec();
+    file("cut", 0o755, &other);
+    // The machine of an ELF header.
+    other[18] = 183;
+    file("other", 0o755, &other);
+    other[18] = 3;
+    other[4] = 1;
+    file("narrow", 0o755, &other);
+    file("plain", 0o644, b"#!/bin/sh\n");
+    file("text", 0o755, b"hello");
+    file("empty", 0o755, b"");
+    file("lost", 0o755, b"#!/nonexistent/shell\n");
+    file("nameless", 0o755, b"#!   \n");
+    file(
+        "circle",
+        0o755,
+        format!("#!{}/circle\n", folder.path().display()).as_bytes(),
+    );
+    file("machine.toml", 0o644, b"name = 3");
+    for (arguments, part) in [
+        (&["sim"][..], "a program to run is missing"),
+        (&["sim", "--"][..], "a program to run is missing"),
+        (
+            &["sim", "--", "no-such-program"][..],
+            "no such program in PATH",
+        ),
+        (&["sim", "--", "./nothing"][..], "no such file"),
+        (&["sim", "--", "."][..], "no such program in PATH"),
+        (&["sim", "--", "./"][..], "is a folder"),
+        (&["sim", "--", "/dev/null"][..], "no regular file"),
+        (&["sim", "--", "./plain"][..], "not executable"),
+        (&["sim", "--", "./text"][..], "is no program"),
+        (&["sim", "--", "./empty"][..], "is empty"),
+        (
+            &["sim", "--", "./lost"][..],
+            "/nonexistent/shell: no such file",
+        ),
+        (&["sim", "--", "./nameless"][..], "names no interpreter"),
+        (&["sim", "--", "./circle"][..], "more than four deep"),
+        (&["sim", "--", "./cut"][..], "damaged ELF file"),
+        (&["sim", "--", "./other"][..], "ARM (aarch64)"),
+        (&["sim", "--", "./narrow"][..], "32-bit"),
+        (
+            &["sim", "--machine", "opteron", "--", "true"][..],
+            "opteron-48",
+        ),
+        (
+            &["sim", "--machine", "./none.toml", "--", "true"][..],
+            "./none.toml",
+        ),
+        (
+            &["sim", "--machine", "machine.toml", "--", "true"][..],
+            "machine.toml",
+        ),
+        (&["sim", "machines", "opteron"][..], "opteron-48"),
+    ] {
+        assert_refused(&with_qemu(folder.path(), &qemu, arguments), part);
+    }
+}
+
+#[test]
+fn a_missing_or_wrong_qemu_is_named() {
+    let folder = folder();
+    let old = pretended_qemu(folder.path(), "echo 'qemu-x86_64 version 5.2.0'");
+    for (qemu, part) in [
+        (Path::new("/nonexistent/qemu"), "`qemu-user`"),
+        (Path::new("/bin/true"), "is not qemu-x86_64"),
+        (&old, "5.2.0"),
+    ] {
+        let output = with_qemu(folder.path(), qemu, &["sim", "--", "true"]);
+        let message = stderr(&output);
+        assert_eq!(output.status.code(), Some(1), "{message}");
+        assert_eq!(message.lines().count(), 1, "{message}");
+        assert!(message.contains(part), "{message} lacks {part}");
+    }
+}
+
+#[test]
+fn no_result_is_no_clean_bill() {
+    let folder = folder();
+    let qemu = pretended_qemu(folder.path(), &format!("{VERSION}\nexit 0"));
+    let output = with_qemu(folder.path(), &qemu, &["sim", "--", "true"]);
+    assert_eq!(output.status.code(), Some(3), "{}", stderr(&output));
+    assert!(
+        stderr(&output).contains("left no result"),
+        "{}",
+        stderr(&output)
+    );
+}
+
+/// A raw result as the plugin leaves it, with a region of these operations.
+fn raw(operations: u64, format: u64) -> String {
+    let counts = |transfers: u64| {
+        format!(
+            r#"{{"cold":1,"memory":0,"reads":0,"writes":{transfers},"upgrades":4,"invalidations":{transfers},"stall":900,"queued":300,"cold_stall":10}}"#
+        )
+    };
+    format!(
+        r#"{{"format":{format},"pid":77,"parent":1,"program":"/bin/guest","machine":"opteron-48","cores":48,"ending":"exit","exit_code":0,
+        "ticks_per_cycle":16,"megahertz":2400,"line_size":64,"threads":2,"instructions":100,"elapsed":100000,"whole":{whole},
+        "region":{{"entered":2,"operations":{operations},"elapsed":1000,"busy":1800,"counts":{counts},"threads":2}},"cores_detail":[],
+        "lines_seen":1,"lines":[{{"line":4096,"counts":{counts},"readers":[],"writers":[0,1],"places":[{{"pc":64,"write":true,"events":8,"stall":900}}],"elsewhere":0,"label":"it"}}],
+        "maps":"","sleepers":[{{"thread":0,"why":"futex","pc":64,"address":8}},{{"thread":1,"why":"futex","pc":64,"address":8}}],"unsimulated":["the helper"],"not_reproducible":[],"warnings":[],"forced":0,"unordered":0,"children":[]}}"#,
+        whole = counts(90),
+        counts = counts(8),
+    )
+}
+
+/// A QEMU that leaves this result.
+fn answering(folder: &Path, result: &str, status: u8) -> std::path::PathBuf {
+    let file = folder.join("result");
+    fs::write(&file, result).expect("the folder can be written");
+    let script = format!(
+        "{VERSION}\nconfig=${{4#*,config=}}\nresults=$(sed -n 's/^result //p' \"$config\")\n\
+         cp '{}' \"$results/77.json\"\necho the guest\nexit {status}",
+        file.display()
+    );
+    pretended_qemu(folder, &script)
+}
+
+#[test]
+fn a_result_becomes_a_report() {
+    let folder = folder();
+    let qemu = answering(folder.path(), &raw(8, 1), 0);
+    let output = with_qemu(folder.path(), &qemu, &["sim", "--", "true"]);
+    assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
+    assert_eq!(crate::stdout(&output), "the guest\n");
+    let report = stderr(&output);
+    assert_plain_and_narrow(&report);
+    assert!(
+        report.starts_with("NOT SIMULATED: the helper\n"),
+        "{report}"
+    );
+    for part in [
+        "1.00",
+        "0.50",
+        "50.0 %",
+        "0x1000 it:",
+        "not modelled: the capacity",
+    ] {
+        assert!(report.contains(part), "{report} lacks {part}");
+    }
+
+    let output = with_qemu(folder.path(), &qemu, &["sim", "--json", "--", "true"]);
+    let json: Value = serde_json::from_slice(&output.stdout).expect("stdout is JSON");
+    assert_eq!(stderr(&output), "the guest\n");
+    assert_eq!(json["version"], 1);
+    assert_eq!(json["per_operation"]["transfers"], 1.0);
+    assert_eq!(json["totals"]["upgrades"], 4);
+    assert_eq!(json["stall_share"], 0.5);
+    assert_eq!(json["lines"][0]["label"], "it");
+    assert_eq!(json["unsimulated"][0], "the helper");
+}
+
+#[test]
+fn a_deadlock_names_who_sleeps_where() {
+    let folder = folder();
+    let result = raw(8, 1).replace("\"ending\":\"exit\"", "\"ending\":\"deadlock\"");
+    let qemu = answering(folder.path(), &result, 1);
+    let output = with_qemu(folder.path(), &qemu, &["sim", "--", "true"]);
+    assert_eq!(output.status.code(), Some(1), "{}", stderr(&output));
+    let report = stderr(&output);
+    assert_plain_and_narrow(&report);
+    for part in [
+        "\nDEADLOCK: ",
+        "  threads 0-1: futex at 0x8 (memory that is no longer mapped), in code at 0x40\n",
+        "percolog: the program deadlocked\n",
+    ] {
+        assert!(report.contains(part), "{report} lacks {part}");
+    }
+}
+
+#[test]
+fn every_field_of_the_json_is_documented() {
+    let folder = folder();
+    let qemu = answering(folder.path(), &raw(8, 1), 0);
+    let output = with_qemu(
+        folder.path(),
+        &qemu,
+        &["sim", "--json", "--seeds", "2", "--baseline", "--", "true"],
+    );
+    let json: Value = serde_json::from_slice(&output.stdout).expect("stdout is JSON");
+    let documented = include_str!("../../../percolog-sim/docs/json.md");
+    fn check(value: &Value, documented: &str) {
+        match value {
+            Value::Object(fields) => {
+                for (name, value) in fields {
+                    assert!(
+                        documented.contains(&format!("`{name}`")),
+                        "{name} is not documented"
+                    );
+                    check(value, documented);
+                }
+            }
+            Value::Array(items) => items.iter().for_each(|item| check(item, documented)),
+            _ => {}
+        }
+    }
+    check(&json, documented);
+    assert_eq!(json["one_core"]["speedup"], 1.0);
+    assert_eq!(json["spread"]["seeds"], serde_json::json!([1, 2]));
+    assert_eq!(json["lines"][0]["places"][0]["events"], 8);
+    assert_eq!(json["sleepers"][1]["thread"], 1);
+}
+
+#[test]
+fn statuses_tell_failures_apart() {
+    let folder = folder();
+    let bounded = &["sim", "assert", "--max-transfers-per-op"];
+    for (result, status, arguments, expected) in [
+        (raw(8, 1), 0, &["sim"][..], 0),
+        (raw(8, 1), 42, &["sim"][..], 42),
+        (raw(0, 1), 0, &["sim"][..], 3),
+        (raw(8, 2), 0, &["sim"][..], 1),
+        ("{".to_owned(), 0, &["sim"][..], 1),
+        (
+            raw(8, 1),
+            0,
+            &[bounded[0], bounded[1], bounded[2], "1"][..],
+            0,
+        ),
+        (
+            raw(8, 1),
+            0,
+            &[bounded[0], bounded[1], bounded[2], "0.99"][..],
+            1,
+        ),
+        (
+            raw(8, 1),
+            0,
+            &["sim", "assert", "--max-upgrades-per-op", "0.5"][..],
+            0,
+        ),
+        (
+            raw(8, 1),
+            0,
+            &["sim", "assert", "--max-upgrades-per-op", "0.4"][..],
+            1,
+        ),
+        (
+            raw(8, 1),
+            42,
+            &[bounded[0], bounded[1], bounded[2], "9"][..],
+            1,
+        ),
+        (
+            raw(0, 1),
+            0,
+            &[bounded[0], bounded[1], bounded[2], "9"][..],
+            3,
+        ),
+    ] {
+        let qemu = answering(folder.path(), &result, status);
+        let typed: Vec<&str> = arguments.iter().copied().chain(["--", "true"]).collect();
+        let output = with_qemu(folder.path(), &qemu, &typed);
+        assert_eq!(
+            output.status.code(),
+            Some(expected),
+            "{typed:?} {status}: {}",
+            stderr(&output)
+        );
+    }
+}
+
+#[test]
+fn the_guest_gets_its_arguments_and_its_machine() {
+    let folder = folder();
+    let said = folder.path().join("said");
+    let script = format!(
+        "{VERSION}\nprintf '%s|' \"$@\" >'{said}'\ncp \"${{4#*,config=}}\" '{said}.config'\nenv >'{said}.env'",
+        said = said.display()
+    );
+    let qemu = pretended_qemu(folder.path(), &script);
+    with_qemu(
+        folder.path(),
+        &qemu,
+        &[
+            "sim",
+            "--cores",
+            "12",
+            "--seed",
+            "5",
+            "--run-ahead",
+            "7",
+            "--",
+            "true",
+            "a b",
+            "-t{cores}",
+            "{cores}",
+        ],
+    );
+    let typed = fs::read_to_string(&said).expect("it was started");
+    assert!(typed.starts_with("-seed|5|-plugin|file="), "{typed}");
+    assert!(typed.ends_with("/true|a b|-t12|12|"), "{typed}");
+    let config = fs::read_to_string(format!("{}.config", said.display())).expect("it has settings");
+    for line in ["seed 5", "run_ahead 7", "follow 1", "machine.cores 12"] {
+        assert!(
+            config.lines().any(|found| found == line),
+            "{config} lacks {line}"
+        );
+    }
+    let variables =
+        fs::read_to_string(format!("{}.env", said.display())).expect("it has variables");
+    for line in ["PERCOLOG_SLOTS=thread", "PERCOLOG_SIM_INSIDE=1"] {
+        assert!(
+            variables.lines().any(|found| found == line),
+            "{variables} lacks {line}"
+        );
+    }
+}
+
+#[test]
+fn machines_are_listed_and_shown() {
+    let folder = folder();
+    let text = assert_fine(&run(folder.path(), &["sim", "machines"]));
+    assert_plain_and_narrow(&text);
+    assert!(text.contains("opteron-48"), "{text}");
+    let json = assert_fine(&run(folder.path(), &["sim", "machines", "--json"]));
+    let json: Value = serde_json::from_str(&json).expect("it is JSON");
+    assert_eq!(json[0]["cores"], 48);
+    let file = assert_fine(&run(folder.path(), &["sim", "machines", "opteron-48"]));
+    fs::write(folder.path().join("mine.toml"), file).expect("the folder can be written");
+    // The file of a machine is one that can be used.
+    let qemu = pretended_qemu(folder.path(), &format!("{VERSION}\nexit 0"));
+    let output = with_qemu(
+        folder.path(),
+        &qemu,
+        &["sim", "--machine", "mine.toml", "--", "true"],
+    );
+    assert_eq!(output.status.code(), Some(3), "{}", stderr(&output));
+}
+
+/// Compiles a program, if there is a compiler.
+fn compiled(folder: &Path, name: &str, source: &str, options: &[&str]) -> bool {
+    let file = folder.join(format!("{name}.c"));
+    fs::write(&file, source).expect("the folder can be written");
+    match Command::new("cc")
+        .current_dir(folder)
+        .args(["-O1", "-pthread", "-o", name])
+        .args(options)
+        .arg(&file)
+        .status()
+    {
+        Ok(status) => {
+            assert!(status.success(), "{name} could not be compiled");
+            true
+        }
+        Err(error) => {
+            eprintln!("SKIPPED: no C compiler: {error}");
+            false
+        }
+    }
+}
+
+const COUNTER: &str = r#"
+#include <pthread.h>
+#include <unistd.h>
+#include <sys/syscall.h>
+static long the_counter;
+static pthread_barrier_t together;
+static void *work(void *none) {
+    pthread_barrier_wait(&together);
+    syscall(0x5045524FL, 1L);
+    for (int i = 0; i < 2000; i++) __atomic_fetch_add(&the_counter, 1, __ATOMIC_SEQ_CST);
+    syscall(0x5045524FL, 2L, 2000L);
+    return none;
+}
+int main(void) {
+    pthread_t threads[4];
+    pthread_barrier_init(&together, 0, 4);
+    for (int i = 0; i < 4; i++) pthread_create(&threads[i], 0, work, 0);
+    for (int i = 0; i < 4; i++) pthread_join(threads[i], 0);
+    return the_counter == 8000 ? 0 : 9;
+}
+"#;
+
+#[test]
+fn a_contended_counter_is_found_by_name_in_all_kinds_of_programs() {
+    let folder = folder();
+    if !simulated() || !compiled(folder.path(), "pie", COUNTER, &["-g", "-pie", "-fPIE"]) {
+        return;
+    }
+    compiled(folder.path(), "fixed", COUNTER, &["-g", "-no-pie"]);
+    compiled(folder.path(), "static", COUNTER, &["-g", "-static"]);
+    compiled(folder.path(), "stripped", COUNTER, &["-s"]);
+    for (program, memory) in [
+        ("pie", "the_counter"),
+        ("fixed", "the_counter"),
+        ("static", "the_counter"),
+        ("stripped", "stripped(.bss"),
+    ] {
+        let path = format!("./{program}");
+        let output = run(
+            folder.path(),
+            &[
+                "sim",
+                "--cores",
+                "4",
+                "--run-ahead",
+                "0",
+                "--json",
+                "--",
+                &path,
+            ],
+        );
+        let json: Value = serde_json::from_str(&assert_fine(&output)).expect("stdout is JSON");
+        let transfers = json["per_operation"]["transfers"]
+            .as_f64()
+            .expect("a number");
+        assert!((0.5..=1.1).contains(&transfers), "{program}: {transfers}");
+        let worst = &json["lines"][0];
+        let found = worst["memory"].as_str().expect("a text");
+        assert!(found.contains(memory), "{program}: {found}");
+        let function = worst["places"][0]["function"].as_str().expect("a text");
+        let expected = if program == "stripped" {
+            "stripped+0x"
+        } else {
+            "work"
+        };
+        assert!(function.contains(expected), "{program}: {function}");
+    }
+}
+
+#[test]
+fn the_same_run_gives_the_same_bytes() {
+    let folder = folder();
+    if !simulated() || !compiled(folder.path(), "counter", COUNTER, &[]) {
+        return;
+    }
+    let once = || {
+        assert_fine(&run(
+            folder.path(),
+            &["sim", "--cores", "4", "--json", "--", "./counter"],
+        ))
+    };
+    assert_eq!(once(), once());
+}
+
+#[test]
+fn a_program_that_waits_for_ever_is_ended_in_time() {
+    let folder = folder();
+    if !simulated() {
+        return;
+    }
+    // It waits for input that does not come.
+    let mut input = Command::new("sleep")
+        .arg("60")
+        .stdout(std::process::Stdio::piped())
+        .spawn()
+        .expect("sleep starts");
+    let output = Command::new(assert_cmd::cargo::cargo_bin!("percolog"))
+        .current_dir(folder.path())
+        .args(["sim", "--cores", "2", "--timeout", "1", "--", "cat"])
+        .stdin(input.stdout.take().expect("it is a pipe"))
+        .output()
+        .expect("the command starts");
+    input.kill().expect("it is ours");
+    input.wait().expect("it is ours");
+    assert!(!output.status.success(), "{}", stderr(&output));
+    assert!(
+        stderr(&output).contains("time was up"),
+        "{}",
+        stderr(&output)
+    );
+}

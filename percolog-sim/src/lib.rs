@@ -1,0 +1,34 @@
+//! How would this program run on 48 or on 256 cores, and which cache line is in its way?
+//!
+//! The simulator runs an unmodified x86-64 Linux program under QEMU's user-mode emulation. Each thread of the program
+//! runs on a core of a *described* machine with a clock of its own; every access to memory passes through a model of
+//! that machine's coherence protocol. What comes out is deterministic: transfers, ownership upgrades and invalidations
+//! per operation, the time lost waiting for them, and the lines that are to blame.
+//!
+//! * [`machine`]: the machines, as TOML files.
+//! * [`model`]: the coherence protocol, a pure function of the accesses.
+//! * [`run`]: starts a program on a machine.
+//! * [`report`]: what it found.
+//! * [`assert_transfers`]: the same, as an assertion in a test.
+#![cfg_attr(not(percolog_simulator), allow(dead_code))]
+
+pub mod assert;
+pub mod machine;
+pub mod model;
+pub mod report;
+pub mod run;
+
+// QEMU calls the plugin's functions in the shared library; here they are only tested.
+#[cfg(test)]
+#[allow(dead_code, reason = "what QEMU calls is called by nobody here")]
+mod plugin;
+
+pub use assert::assert_transfers;
+
+/// The shared library that QEMU loads.
+#[cfg(percolog_simulator)]
+pub(crate) const PLUGIN: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/percolog_plugin.so"));
+
+/// The shared library that QEMU loads: there is none for this target.
+#[cfg(not(percolog_simulator))]
+pub(crate) const PLUGIN: &[u8] = &[];

@@ -1,0 +1,404 @@
+use super::*;
+
+const PAIR: &str = r#"
+name = "pair"
+description = "Two chips of four cores"
+source = ["here"]
+megahertz = 2000
+protocol = "moesi"
+[topology]
+chips = 2
+cores_per_chip = 4
+links = [[0, 1]]
+[latency]
+transfer = [100, 200]
+memory = [150, 250]
+[occupancy]
+read = 0.25
+write = 1
+upgrade = 0.5
+[costs]
+plain = 0.0625
+locked = 20
+fence = 30
+rdtsc = 20.5
+rdtscp = 30
+pause = 10
+cpuid = 100
+syscall = 400
+switch = 3000
+"#;
+
+fn read(text: &str) -> Result<Description, String> {
+    parse("test", text).map_err(|error| {
+        let text = error.to_string();
+        assert!(
+            !text.contains('\n') && text.starts_with("machine test"),
+            "{text}"
+        );
+        text
+    })
+}
+
+#[test]
+fn fields_arrive() {
+    let Description {
+        machine,
+        description,
+        source,
+    } = read(PAIR).unwrap();
+    assert_eq!(
+        (description.as_str(), source.as_slice()),
+        ("Two chips of four cores", &["here".to_owned()][..])
+    );
+    assert_eq!(
+        (machine.name.as_str(), machine.cores, machine.chips),
+        ("pair", 8, 2)
+    );
+    assert_eq!(machine.hops, [[0, 1], [1, 0]]);
+    assert_eq!(
+        (machine.line_size, machine.page_size, machine.megahertz),
+        (64, 4096, 2000)
+    );
+    assert_eq!(
+        (machine.protocol, machine.coherence),
+        (Protocol::Moesi, Coherence::Directory)
+    );
+    assert_eq!(
+        (machine.chip_directory, machine.stores),
+        (false, Stores::Blocking)
+    );
+    assert_eq!(
+        (machine.transfer, machine.memory),
+        (vec![100, 200], vec![150, 250])
+    );
+    assert_eq!(
+        machine.occupancy,
+        Occupancy {
+            read: 64,
+            write: 256,
+            upgrade: 128
+        }
+    );
+    assert_eq!(
+        (
+            machine.costs.plain,
+            machine.costs.rdtsc,
+            machine.costs.switch
+        ),
+        (1, 328, 48_000)
+    );
+    assert_eq!(
+        (
+            machine.costs.locked,
+            machine.costs.fence,
+            machine.costs.rdtscp
+        ),
+        (320, 480, 480)
+    );
+    assert_eq!(
+        (
+            machine.costs.pause,
+            machine.costs.cpuid,
+            machine.costs.syscall
+        ),
+        (160, 1600, 6400)
+    );
+    assert_eq!(
+        machine.time_slice,
+        1000 * 2000 * TICKS_PER_CYCLE,
+        "a millisecond"
+    );
+}
+
+#[test]
+fn options_are_read() {
+    let text = PAIR
+        .replace("links = [[0, 1]]", "chips_per_package = 1")
+        .replace("transfer = [100, 200]", "transfer = [100, 200, 300]\nbus = 9\ninvalidate_per_sharer = 3")
+        .replace("memory = [150, 250]", "memory = [150, 250, 350]")
+        .replace(
+            "protocol = \"moesi\"",
+            "protocol = \"mesi\"\ncoherence = \"bus\"\nstores = \"buffered(56)\"\nchip_directory = true\nline_size = 128\npage_size = 65536",
+        )
+        + "[scheduling]\ntime_slice_us = 5\n";
+    let machine = read(&text).unwrap().machine;
+    assert_eq!(machine.hops, [[0, 2], [2, 0]]);
+    assert_eq!((machine.bus, machine.invalidate_per_sharer), (9, 3));
+    assert_eq!(
+        (machine.protocol, machine.coherence),
+        (Protocol::Mesi, Coherence::Bus)
+    );
+    assert_eq!(
+        (machine.stores, machine.chip_directory),
+        (Stores::Buffered(56), true)
+    );
+    assert_eq!((machine.line_size, machine.page_size), (128, 65536));
+    assert_eq!(machine.time_slice, 5 * 2000 * 16);
+}
+
+#[test]
+fn every_error_says_where_and_how_to_go_on() {
+    // What is replaced by what, and what the error must name: the field, the value, and what would
+    // do.
+    let wrong: &[(&str, &str, &[&str])] = &[
+        ("megahertz = 2000", "", &["missing field", "megahertz"]),
+        (
+            "megahertz = 2000",
+            "megahertz = 2000\ncolour = 3",
+            &["line 6", "unknown field", "colour"],
+        ),
+        (
+            "megahertz = 2000",
+            "megahertz = \"fast\"",
+            &["line 5", "fast"],
+        ),
+        (
+            "megahertz = 2000",
+            "megahertz = 0",
+            &["megahertz 0", "at least 1"],
+        ),
+        ("megahertz = 2000", "megahertz 2000", &["line 5"]),
+        (
+            "name = \"pair\"",
+            "name = \"a pair\"",
+            &["name", "a pair", "letters"],
+        ),
+        ("[\"here\"]", "[]", &["source"]),
+        (
+            "\"moesi\"",
+            "\"dragon\"",
+            &["line 6", "dragon", "mesi", "moesi"],
+        ),
+        (
+            "chips = 2",
+            "chips = 0",
+            &["topology", "0 chips", "1 to 1024"],
+        ),
+        (
+            "cores_per_chip = 4",
+            "cores_per_chip = 513",
+            &["513 cores", "1024"],
+        ),
+        ("chips = 2", "chips = 18446744073709551615", &["topology"]),
+        ("links = [[0, 1]]", "", &["links", "chips_per_package"]),
+        (
+            "links = [[0, 1]]",
+            "links = [[0, 1]]\nchips_per_package = 2",
+            &["leave one out"],
+        ),
+        (
+            "links = [[0, 1]]",
+            "links = []",
+            &["no way from chip 0 to chip 1", "add a link"],
+        ),
+        (
+            "links = [[0, 1]]",
+            "links = [[0, 2]]",
+            &["[0, 2]", "0 to 1"],
+        ),
+        (
+            "links = [[0, 1]]",
+            "links = [[1, 1]]",
+            &["[1, 1]", "different"],
+        ),
+        (
+            "links = [[0, 1]]",
+            "chips_per_package = 3",
+            &["chips_per_package 3", "divide 2"],
+        ),
+        (
+            "transfer = [100, 200]",
+            "transfer = []",
+            &["transfer", "0 latencies", "must have 2"],
+        ),
+        (
+            "transfer = [100, 200]",
+            "transfer = [100]",
+            &["transfer", "1 latencies", "must have 2"],
+        ),
+        (
+            "transfer = [100, 200]",
+            "transfer = [200, 100]",
+            &["transfer", "200", "100", "must not fall"],
+        ),
+        (
+            "memory = [150, 250]",
+            "memory = [0, 250]",
+            &["memory 0", "1 to"],
+        ),
+        (
+            "memory = [150, 250]",
+            "memory = [150, 250]\nbus = 5",
+            &["bus 5", "coherence"],
+        ),
+        (
+            "memory = [150, 250]",
+            "memory = [150, 250]\ninvalidate_per_sharer = 4000000000",
+            &["invalidate_per_sharer 4000000000"],
+        ),
+        (
+            "megahertz = 2000",
+            "megahertz = 2000\nline_size = 48",
+            &["line_size 48", "power of two", "16 to 1024"],
+        ),
+        (
+            "megahertz = 2000",
+            "megahertz = 2000\nline_size = 8",
+            &["line_size 8", "16"],
+        ),
+        (
+            "megahertz = 2000",
+            "megahertz = 2000\npage_size = 32",
+            &["page_size 32", "64"],
+        ),
+        (
+            "megahertz = 2000",
+            "megahertz = 2000\nstores = \"buffered\"",
+            &["stores", "buffered(N)"],
+        ),
+        (
+            "megahertz = 2000",
+            "megahertz = 2000\nstores = \"buffered(0)\"",
+            &["stores", "1 to 1024"],
+        ),
+        (
+            "read = 0.25",
+            "read = 1.5",
+            &["occupancy.read 1.5", "0", "1"],
+        ),
+        ("read = 0.25", "read = nan", &["occupancy.read NaN"]),
+        ("plain = 0.0625", "plain = 0", &["costs.plain 0", "1/16"]),
+        (
+            "cpuid = 100",
+            "cpuid = 0.1",
+            &["costs.cpuid 0.1", "0.0625", "0.125"],
+        ),
+        ("cpuid = 100", "cpuid = -1", &["costs.cpuid -1"]),
+        ("cpuid = 100", "cpuid = inf", &["costs.cpuid inf"]),
+    ];
+    for (old, new, parts) in wrong {
+        assert!(PAIR.contains(old));
+        let error = read(&PAIR.replacen(old, new, 1)).expect_err(new);
+        for part in *parts {
+            assert!(error.contains(part), "{new:?}: {error}");
+        }
+    }
+}
+
+#[test]
+fn unknown_names_list_the_known_ones() {
+    let error = load("cray").unwrap_err().to_string();
+    assert!(
+        names().all(|name| error.contains(name)) && error.contains("cray"),
+        "{error}"
+    );
+    assert!(matches!(
+        load("no/such/file.toml"),
+        Err(MachineError::Read { .. })
+    ));
+    assert!(matches!(
+        built_in("no/such/file.toml"),
+        Err(MachineError::Unknown { .. })
+    ));
+}
+
+#[test]
+fn files_are_read_by_path() {
+    let folder = std::env::temp_dir().join(format!("percolog-machine-{}", std::process::id()));
+    std::fs::create_dir_all(&folder).unwrap();
+    let path = folder.join("pair.toml");
+    std::fs::write(&path, PAIR).unwrap();
+    let loaded = load(path.to_str().unwrap());
+    std::fs::write(&path, "name = 3").unwrap();
+    let wrong = load(path.to_str().unwrap());
+    std::fs::remove_dir_all(&folder).unwrap();
+    assert_eq!(loaded.unwrap().machine.name, "pair");
+    let wrong = wrong.unwrap_err().to_string();
+    assert!(wrong.contains("pair.toml, line 1"), "{wrong}");
+}
+
+#[test]
+fn hops_are_shortest_paths() {
+    let machine = built_in("opteron-48").unwrap();
+    assert_eq!(machine.hops[0], [0, 1, 1, 2, 2, 2, 3, 3]);
+    assert_eq!(machine.diameter(), 3);
+    // Three links a chip, so three neighbours each, but for the four chips at the corners of the
+    // ladder that have two.
+    let neighbours: usize = machine
+        .hops
+        .iter()
+        .flatten()
+        .filter(|&&hops| hops == 1)
+        .count();
+    assert_eq!(neighbours, 2 * 10);
+}
+
+#[test]
+fn every_built_in_machine_is_sound() {
+    for name in names() {
+        let description = load(name).unwrap();
+        let machine = description.machine;
+        assert_eq!(machine.name, name);
+        assert_eq!(name.rsplit('-').next().unwrap(), machine.cores.to_string());
+        assert_eq!(machine.cores, machine.chips * machine.cores_per_chip);
+        assert_eq!(
+            Machine::from_lines(&machine.to_lines()),
+            Ok(machine.clone())
+        );
+        for cores in [1, 2, 48, 256, MAX_CORES] {
+            let other = machine.clone().with_cores(cores).unwrap();
+            assert_eq!(other.check(), Ok(()));
+            assert_eq!(other.cores, cores);
+            assert_eq!(Machine::from_lines(&other.to_lines()), Ok(other));
+        }
+    }
+}
+
+#[test]
+fn published_numbers_are_in_the_files() {
+    let opteron = built_in("opteron-48").unwrap();
+    assert_eq!(
+        (opteron.chips, opteron.cores_per_chip, opteron.megahertz),
+        (8, 6, 2400)
+    );
+    assert_eq!(
+        (
+            opteron.transfer[0],
+            opteron.transfer[1],
+            *opteron.transfer.last().unwrap()
+        ),
+        (124, 250, 550)
+    );
+    // Two writers on one chip: 182 cycles a store.
+    assert_eq!(
+        2 * u64::from(opteron.transfer[0]) - opteron.costs.cpuid / TICKS_PER_CYCLE,
+        182
+    );
+    let s85 = built_in("s85-24").unwrap();
+    assert_eq!(
+        (s85.coherence, s85.protocol),
+        (Coherence::Bus, Protocol::Mesi)
+    );
+    assert_eq!((s85.line_size, s85.megahertz), (128, 600));
+    assert_eq!(
+        (
+            built_in("xeon-40").unwrap().chips,
+            built_in("xeon-120").unwrap().cores_per_chip
+        ),
+        (4, 15)
+    );
+}
+
+#[test]
+fn the_documented_example_is_a_machine() {
+    let source = include_str!("../machine.rs");
+    let example: String = source
+        .lines()
+        .skip_while(|line| *line != "//! ```toml")
+        .skip(1)
+        .take_while(|line| *line != "//! ```")
+        .map(|line| format!("{}\n", line.trim_start_matches("//!").trim_start()))
+        .collect();
+    assert_eq!(read(&example).unwrap().machine.cores, 8);
+}

@@ -1,0 +1,488 @@
+//! Who holds each line, and how long it takes to get it.
+
+use super::table::{Line, NumberMap, Private, State, Table, Unpacked};
+use super::{Coherence, Core, Machine, Occupancy, Protocol, Stores, Ticks, ticks};
+use std::collections::VecDeque;
+use std::fmt;
+
+/// What a core wants to do with a line.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Access {
+    /// A load.
+    Read,
+    /// A read-modify-write, or a store that its core waits for.
+    Write,
+    /// A plain store. Differs from [`Access::Write`] only on machines with [`Stores::Buffered`],
+    /// where the core does not wait for it.
+    Store,
+}
+
+/// What a core may do with a line without asking anybody.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Rights {
+    /// Nothing.
+    None,
+    /// Read it.
+    Read,
+    /// Read and write it.
+    Write,
+}
+
+/// What an access turned out to be.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Event {
+    /// The core had the rights.
+    Hit,
+    /// The line came from memory, and no core had ever held it.
+    Cold,
+    /// The line came from memory because no core held it any more.
+    Memory,
+    /// The line was transferred for reading while others held it.
+    Read,
+    /// The line was transferred with the right to write it while others held it.
+    Write,
+    /// The core held the line for reading; the other copies were invalidated.
+    Upgrade,
+}
+
+/// How an access went.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Outcome {
+    /// When the core goes on.
+    pub finished: Ticks,
+    /// What it may do with the line from now on.
+    pub granted: Rights,
+    /// What the access was.
+    pub event: Event,
+    /// How many other cores lost their copy.
+    pub invalidated: u32,
+    /// How much of the time until `finished` was waiting for one's turn at the line's home, or for
+    /// the bus.
+    pub queued: Ticks,
+}
+
+/// All lines of a machine.
+///
+/// Accesses are given in about the order of simulated time; an access that comes late (its `now`
+/// before that of an earlier call) is served after the earlier ones. The same calls in the same
+/// order have the same outcomes.
+pub struct Directory {
+    machine: Machine,
+    table: Table,
+    /// The home chip of each page that was touched.
+    homes: NumberMap<u16>,
+    /// A line's page is `line >> page_shift`.
+    page_shift: u32,
+    /// Until when the one bus is taken.
+    bus_busy: Ticks,
+    /// When each core's buffered stores complete, oldest first.
+    buffers: Vec<VecDeque<Ticks>>,
+}
+
+/// What a request costs and does, before anything is changed.
+struct Plan {
+    /// From the start of service to the arrival of line and rights.
+    latency: Ticks,
+    /// The share of it for which the home is busy.
+    occupancy: u16,
+    event: Event,
+}
+
+impl Directory {
+    /// No line touched yet. `machine` must pass [`Machine::check`].
+    pub fn new(machine: Machine) -> Self {
+        let lines_per_page = (machine.page_size / machine.line_size).max(1);
+        let buffers = match machine.stores {
+            Stores::Blocking => Vec::new(),
+            Stores::Buffered(_) => vec![VecDeque::new(); machine.cores],
+        };
+        Directory {
+            table: Table::default(),
+            homes: NumberMap::default(),
+            page_shift: lines_per_page.ilog2(),
+            bus_busy: 0,
+            buffers,
+            machine,
+        }
+    }
+
+    /// The machine.
+    pub fn machine(&self) -> &Machine {
+        &self.machine
+    }
+
+    /// What `core` may do with `line` (an address divided by the line size) without asking.
+    pub fn rights(&self, core: Core, line: u64) -> Rights {
+        match self.table.get(line).map(|word| word.unpack()) {
+            None => Rights::None,
+            Some(Unpacked::Private(private)) if private.core == core => Rights::Write,
+            Some(Unpacked::Private(_)) => Rights::None,
+            Some(Unpacked::Shared(index)) => rights(self.table.shared(index), core),
+        }
+    }
+
+    /// Whether no core has ever accessed `line`: an access to it concerns nobody.
+    pub fn is_untouched(&self, line: u64) -> bool {
+        self.table.get(line).is_none()
+    }
+
+    /// When `line` was last written, as far as the directory was told: writes by a core that
+    /// already had the right, and was not asked to call [`Directory::access`] for them, are not
+    /// known here.
+    pub fn last_write(&self, line: u64) -> Ticks {
+        match self.table.get(line).map(|word| word.unpack()) {
+            None => 0,
+            Some(Unpacked::Private(private)) => private.written,
+            Some(Unpacked::Shared(index)) => self.table.shared(index).written,
+        }
+    }
+
+    /// `core` accesses `line` at `now`. `lost(core, rights)` is called, in ascending order, for
+    /// each other core whose rights shrink, with those that are left to it.
+    ///
+    /// Telling of hits is not required. Writes that hit are remembered by [`Directory::last_write`],
+    /// and make a line modified that was exclusive: the directory takes an exclusive line whose
+    /// writes it was not told of for a clean one, so that under MOESI its first reader finds it
+    /// shared, not owned. The core must be one of the machine's.
+    pub fn access(
+        &mut self,
+        core: Core,
+        line: u64,
+        access: Access,
+        now: Ticks,
+        lost: impl FnMut(Core, Rights),
+    ) -> Outcome {
+        let Stores::Buffered(room) = self.machine.stores else {
+            return self.request(core, line, access, now, lost);
+        };
+        match access {
+            Access::Read => self.request(core, line, access, now, lost),
+            // A locked instruction waits until the buffer is empty.
+            Access::Write => {
+                let begin = self.fence(core, now);
+                self.request(core, line, access, begin, lost)
+            }
+            Access::Store if room == 0 || self.rights(core, line) == Rights::Write => {
+                self.request(core, line, access, now, lost)
+            }
+            Access::Store => {
+                let begin = self.reserve(core, now, room as usize);
+                let outcome = self.request(core, line, access, begin, lost);
+                let buffer = &mut self.buffers[usize::from(core)];
+                // Stores become visible in the order of the program.
+                let done = outcome.finished.max(buffer.back().copied().unwrap_or(0));
+                buffer.push_back(done);
+                Outcome {
+                    finished: begin,
+                    queued: 0,
+                    ..outcome
+                }
+            }
+        }
+    }
+
+    /// When `core`'s buffered stores are complete: a fence executed at `now` ends no earlier.
+    /// `now`, where stores block.
+    pub fn fence(&mut self, core: Core, now: Ticks) -> Ticks {
+        match self.buffers.get_mut(usize::from(core)) {
+            Some(buffer) => {
+                let last = buffer.back().copied().unwrap_or(0);
+                buffer.clear();
+                last.max(now)
+            }
+            None => now,
+        }
+    }
+
+    /// When there is room in `core`'s store buffer.
+    fn reserve(&mut self, core: Core, now: Ticks, room: usize) -> Ticks {
+        let buffer = &mut self.buffers[usize::from(core)];
+        while buffer.front().is_some_and(|&done| done <= now) {
+            buffer.pop_front();
+        }
+        if buffer.len() < room {
+            return now;
+        }
+        buffer.pop_front().unwrap_or(now).max(now)
+    }
+
+    /// Takes `line` out of every cache, as `clflush` does. It stays with its home and does not
+    /// become cold again.
+    pub fn flush(&mut self, line: u64, mut lost: impl FnMut(Core, Rights)) {
+        let index = match self.table.get(line).map(|word| word.unpack()) {
+            None => return,
+            Some(Unpacked::Private(private)) => self.table.share(line, private),
+            Some(Unpacked::Shared(index)) => index,
+        };
+        let entry = self.table.shared_mut(index);
+        entry
+            .holders
+            .iter()
+            .for_each(|core| lost(core, Rights::None));
+        entry.holders.clear();
+        entry.state = State::Idle;
+    }
+
+    /// Forgets `lines`, because their memory is gone: what is there next is cold, and has no home
+    /// yet. Pages that lie only partly in the range keep their home. `lost(line, core)` is called
+    /// for each copy.
+    pub fn discard(&mut self, lines: std::ops::Range<u64>, lost: impl FnMut(u64, Core)) {
+        let shift = self.page_shift;
+        let pages = (lines.start + ((1 << shift) - 1)) >> shift..lines.end >> shift;
+        if pages.end.saturating_sub(pages.start) <= self.homes.len() as u64 {
+            for page in pages {
+                self.homes.remove(&page);
+            }
+        } else {
+            self.homes.retain(|page, _| !pages.contains(page));
+        }
+        self.table.remove(lines, lost);
+    }
+
+    /// How many lines were touched.
+    pub fn lines(&self) -> usize {
+        self.table.len()
+    }
+
+    /// About how many bytes the directory takes: 17 a place in a hash table for a line that only
+    /// one core has touched, 40 more and an eighth of a byte a core above 64 for the others, and 17
+    /// a place for each page.
+    pub fn bytes(&self) -> usize {
+        self.table.bytes() + self.homes.capacity() * (size_of::<(u64, u16)>() + 1)
+    }
+
+    /// The chip that `line`'s page is on; `core`'s, if this is the page's first touch.
+    fn home(&mut self, core: Core, line: u64) -> usize {
+        let first = self.machine.chip_of(core) as u16;
+        usize::from(*self.homes.entry(line >> self.page_shift).or_insert(first))
+    }
+
+    fn request(
+        &mut self,
+        core: Core,
+        line: u64,
+        access: Access,
+        now: Ticks,
+        mut lost: impl FnMut(Core, Rights),
+    ) -> Outcome {
+        let writes = access != Access::Read;
+        let index = match self.table.get(line).map(|word| word.unpack()) {
+            None => return self.cold(core, line, writes, now),
+            Some(Unpacked::Private(private)) if private.core == core => {
+                if writes {
+                    let written = private.written.max(now);
+                    self.table.set_private(
+                        line,
+                        Private {
+                            core,
+                            modified: true,
+                            written,
+                        },
+                    );
+                }
+                return hit(Rights::Write, now);
+            }
+            Some(Unpacked::Private(private)) => self.table.share(line, private),
+            Some(Unpacked::Shared(index)) => {
+                let entry = self.table.shared_mut(index);
+                let held = rights(entry, core);
+                if held == Rights::Write && writes {
+                    entry.state = State::Modified;
+                    entry.written = entry.written.max(now);
+                }
+                if held == Rights::Write || held == Rights::Read && !writes {
+                    return hit(held, now);
+                }
+                index
+            }
+        };
+        let home = self.home(core, line);
+        let plan = self.plan(self.table.shared(index), core, home, writes);
+        let entry = self.table.shared_mut(index);
+        let mut start = now.max(entry.busy);
+        if self.machine.coherence == Coherence::Bus {
+            start = start.max(self.bus_busy);
+            self.bus_busy = start + ticks(self.machine.bus.into());
+        }
+        entry.busy =
+            start + plan.latency * Ticks::from(plan.occupancy) / Ticks::from(Occupancy::FULL);
+        // Where homes go on before a request is complete, the line may not have reached the core
+        // that it is now wanted from.
+        let finished = (start + plan.latency).max(entry.written);
+        let mut invalidated = 0;
+        let granted = if writes {
+            for other in entry.holders.iter().filter(|&other| other != core) {
+                lost(other, Rights::None);
+                invalidated += 1;
+            }
+            entry.holders.clear();
+            entry.owner = core;
+            entry.state = State::Modified;
+            entry.written = finished;
+            Rights::Write
+        } else {
+            read(entry, core, self.machine.protocol, lost)
+        };
+        entry.holders.insert(core);
+        Outcome {
+            finished,
+            granted,
+            event: plan.event,
+            invalidated,
+            queued: start - now,
+        }
+    }
+
+    /// The first touch of a line: from memory. Nobody waits for it, and it keeps nobody else
+    /// waiting: it does not occupy the bus.
+    fn cold(&mut self, core: Core, line: u64, writes: bool, now: Ticks) -> Outcome {
+        let home = self.home(core, line);
+        let (hops, bus_free) = match self.machine.coherence {
+            Coherence::Directory => (self.machine.distance(self.machine.chip_of(core), home), 0),
+            Coherence::Bus => (0, self.bus_busy),
+        };
+        let start = now.max(bus_free);
+        let finished = start + ticks(self.machine.memory[hops].into());
+        let written = if writes { finished } else { 0 };
+        self.table.set_private(
+            line,
+            Private {
+                core,
+                modified: writes,
+                written,
+            },
+        );
+        Outcome {
+            finished,
+            granted: Rights::Write,
+            event: Event::Cold,
+            invalidated: 0,
+            queued: start - now,
+        }
+    }
+
+    /// What a request by `core`, which lacks the rights, for a line whose home is chip `home`
+    /// costs.
+    fn plan(&self, line: &Line, core: Core, home: usize, writes: bool) -> Plan {
+        let machine = &self.machine;
+        let here = machine.chip_of(core);
+        let to_home = match machine.coherence {
+            Coherence::Directory => machine.distance(here, home),
+            // The bus has no homes: all hear the request.
+            Coherence::Bus => 0,
+        };
+        let holds = line.holders.contains(core);
+        let others = || {
+            line.holders
+                .iter()
+                .filter(|&other| other != core)
+                .map(|other| machine.chip_of(other))
+        };
+        // A chip that knows its cores' copies needs no home for what concerns only its own cores.
+        let concerned_only_here = machine.chip_directory && others().all(|chip| chip == here);
+        let reach = |distance: usize| {
+            let served_here =
+                machine.chip_directory && distance == 0 && (!writes || concerned_only_here);
+            let distance = if served_here {
+                0
+            } else {
+                distance.max(to_home)
+            };
+            u64::from(machine.transfer[distance])
+        };
+        let memory = u64::from(machine.memory[to_home]);
+        // Where the data come from: nowhere, if the core has them.
+        let data = match line.state {
+            _ if holds => 0,
+            State::Idle => memory,
+            State::Exclusive | State::Modified | State::Owned => {
+                reach(machine.distance(here, machine.chip_of(line.owner)))
+            }
+            State::Shared => {
+                let nearest = others().map(|chip| machine.distance(here, chip)).min();
+                nearest.map_or(memory, |distance| reach(distance).min(memory))
+            }
+        };
+        let mut cycles = data;
+        if writes {
+            let copies = others().count() as u64;
+            if let Some(furthest) = others().map(|chip| machine.distance(here, chip)).max() {
+                cycles = cycles.max(reach(furthest));
+            } else if holds {
+                // Nobody else has it, but only the home knows.
+                cycles = reach(0);
+            }
+            cycles += copies.saturating_sub(1) * u64::from(machine.invalidate_per_sharer);
+        }
+        let (event, occupancy) = match (writes, holds) {
+            (true, true) => (Event::Upgrade, machine.occupancy.upgrade),
+            (true, false) => (Event::Write, machine.occupancy.write),
+            (false, _) => (Event::Read, machine.occupancy.read),
+        };
+        let event = if line.state == State::Idle {
+            Event::Memory
+        } else {
+            event
+        };
+        Plan {
+            latency: ticks(cycles),
+            occupancy,
+            event,
+        }
+    }
+}
+
+fn hit(granted: Rights, now: Ticks) -> Outcome {
+    Outcome {
+        finished: now,
+        granted,
+        event: Event::Hit,
+        invalidated: 0,
+        queued: 0,
+    }
+}
+
+/// What `core` may do with a line in the slab.
+fn rights(line: &Line, core: Core) -> Rights {
+    match line.state {
+        State::Exclusive | State::Modified if line.owner == core => Rights::Write,
+        _ if line.holders.contains(core) => Rights::Read,
+        _ => Rights::None,
+    }
+}
+
+/// The change of state when `core`, which does not hold the line, reads it; adding it to the
+/// holders is left to the caller.
+fn read(
+    line: &mut Line,
+    core: Core,
+    protocol: Protocol,
+    mut lost: impl FnMut(Core, Rights),
+) -> Rights {
+    line.state = match (line.state, protocol) {
+        (State::Idle, _) => {
+            line.owner = core;
+            line.state = State::Exclusive;
+            return Rights::Write;
+        }
+        (State::Exclusive, _) | (State::Modified, Protocol::Mesi) => {
+            lost(line.owner, Rights::Read);
+            State::Shared
+        }
+        (State::Modified, Protocol::Moesi) => {
+            lost(line.owner, Rights::Read);
+            State::Owned
+        }
+        (State::Owned | State::Shared, _) => line.state,
+    };
+    Rights::Read
+}
+
+impl fmt::Debug for Directory {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Directory")
+            .field("machine", &self.machine.name)
+            .field("lines", &self.lines())
+            .finish_non_exhaustive()
+    }
+}

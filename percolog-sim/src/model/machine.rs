@@ -1,0 +1,380 @@
+//! The described machine: everything the model needs to know, as numbers.
+
+use super::{Core, MAX_CORES, Ticks, ticks};
+
+/// Which states a line may have in a cache.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Protocol {
+    /// Modified, exclusive, shared, invalid: reading a modified line writes it back to memory.
+    Mesi,
+    /// Also *owned*: a modified line that is read stays dirty in its owner's cache, which supplies
+    /// the readers.
+    Moesi,
+}
+
+/// How requests find the caches that hold a line.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Coherence {
+    /// The line's home chip knows who holds it.
+    Directory,
+    /// Every request goes over one bus that all cores watch.
+    Bus,
+}
+
+/// What a core does while a plain store waits for its line.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Stores {
+    /// It waits.
+    Blocking,
+    /// It goes on, with up to this many stores waiting at a time.
+    Buffered(u32),
+}
+
+/// For which share of a request's latency the line's home stays busy, in 1/256 ([`Occupancy::FULL`]
+/// is all of it).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Occupancy {
+    /// Requests to read.
+    pub read: u16,
+    /// Requests for the line with the right to write it.
+    pub write: u16,
+    /// Requests for the right to write a line that the requester already has.
+    pub upgrade: u16,
+}
+
+impl Occupancy {
+    /// The home serves the next request only when the last one is complete.
+    pub const FULL: u16 = 256;
+}
+
+/// What instructions cost beside their misses, in [`Ticks`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Costs {
+    /// Each instruction that is none of the following, on average.
+    pub plain: Ticks,
+    /// A locked read-modify-write of a line that the core owns.
+    pub locked: Ticks,
+    /// A full memory fence.
+    pub fence: Ticks,
+    /// `rdtsc`.
+    pub rdtsc: Ticks,
+    /// `rdtscp`.
+    pub rdtscp: Ticks,
+    /// `pause`.
+    pub pause: Ticks,
+    /// `cpuid`, which also waits for all before it.
+    pub cpuid: Ticks,
+    /// Entering and leaving the kernel, with a short call between.
+    pub syscall: Ticks,
+    /// Giving a core to another thread.
+    pub switch: Ticks,
+}
+
+/// A machine as the model sees it. Latencies are in cycles, times in [`Ticks`].
+#[derive(Clone, Debug, PartialEq)]
+pub struct Machine {
+    /// What it is called.
+    pub name: String,
+    /// How many cores it has, at most [`MAX_CORES`].
+    pub cores: usize,
+    /// How many chips. The last one may have fewer cores than the others.
+    pub chips: usize,
+    /// How many cores each chip has: core `c` is on chip `c / cores_per_chip`.
+    pub cores_per_chip: usize,
+    /// `hops[a][b]`: how far chip `b` is from chip `a`; 0 on the diagonal.
+    pub hops: Vec<Vec<u8>>,
+    /// Cycles in a microsecond.
+    pub megahertz: u32,
+    /// Bytes in a cache line: a power of two.
+    pub line_size: u64,
+    /// Bytes in a page: a power of two, at least `line_size`.
+    pub page_size: u64,
+    /// The states of a line.
+    pub protocol: Protocol,
+    /// How requests find holders.
+    pub coherence: Coherence,
+    /// Whether a request for a line is served on the requester's chip, without asking the line's
+    /// home, when the caches it concerns are all on that chip (a shared last-level cache that knows
+    /// its cores' copies).
+    pub chip_directory: bool,
+    /// Cycles for a line from another cache, by hops (index 0: same chip).
+    pub transfer: Vec<u32>,
+    /// Cycles for a line from memory, by hops to its home chip.
+    pub memory: Vec<u32>,
+    /// How long a line's home stays busy with a request.
+    pub occupancy: Occupancy,
+    /// Cycles that each sharer after the first adds to a request that invalidates them.
+    pub invalidate_per_sharer: u32,
+    /// Cycles for which a request occupies the one bus (0 where there is none).
+    pub bus: u32,
+    /// What instructions cost.
+    pub costs: Costs,
+    /// For how long a thread keeps its core when others wait for it.
+    pub time_slice: Ticks,
+    /// What stores do that miss.
+    pub stores: Stores,
+}
+
+impl Machine {
+    /// One chip of `cores` cores with round numbers: 100 cycles for a line from another core or
+    /// from memory, a cycle an instruction. For tests, and for questions about counts rather than
+    /// times.
+    pub fn flat(name: &str, cores: usize) -> Machine {
+        Machine {
+            name: name.to_owned(),
+            cores,
+            chips: 1,
+            cores_per_chip: cores,
+            hops: vec![vec![0]],
+            megahertz: 1000,
+            line_size: 64,
+            page_size: 4096,
+            protocol: Protocol::Mesi,
+            coherence: Coherence::Directory,
+            chip_directory: false,
+            transfer: vec![100],
+            memory: vec![100],
+            occupancy: Occupancy {
+                read: Occupancy::FULL,
+                write: Occupancy::FULL,
+                upgrade: Occupancy::FULL,
+            },
+            invalidate_per_sharer: 0,
+            bus: 0,
+            costs: Costs {
+                plain: ticks(1),
+                locked: ticks(20),
+                fence: ticks(30),
+                rdtsc: ticks(20),
+                rdtscp: ticks(30),
+                pause: ticks(10),
+                cpuid: ticks(100),
+                syscall: ticks(100),
+                switch: ticks(1000),
+            },
+            time_slice: ticks(1_000_000),
+            stores: Stores::Blocking,
+        }
+    }
+
+    /// The chip that `core` is on.
+    pub fn chip_of(&self, core: Core) -> usize {
+        usize::from(core) / self.cores_per_chip
+    }
+
+    /// The hops between two chips.
+    pub fn distance(&self, from: usize, to: usize) -> usize {
+        usize::from(self.hops[from][to])
+    }
+
+    /// The largest distance between any two chips.
+    pub fn diameter(&self) -> u8 {
+        self.hops.iter().flatten().copied().max().unwrap_or(0)
+    }
+
+    /// The same kind of machine with `cores` cores: chips keep their number of cores (the last may
+    /// have fewer), and there are as many chips as that takes. With fewer chips, those that remain
+    /// are as far from each other as they were. Added chips are as far from all others as any two
+    /// chips of the described machine are; nothing becomes slower than its slowest path.
+    ///
+    /// # Errors
+    /// If `cores` is 0 or more than [`MAX_CORES`].
+    pub fn with_cores(mut self, cores: usize) -> Result<Machine, String> {
+        if cores == 0 || cores > MAX_CORES {
+            return Err(format!("{cores} cores: a machine has 1 to {MAX_CORES}"));
+        }
+        let far = self.diameter();
+        let chips = cores.div_ceil(self.cores_per_chip);
+        self.hops = (0..chips)
+            .map(|from| {
+                (0..chips)
+                    .map(|to| match self.hops.get(from).and_then(|row| row.get(to)) {
+                        Some(&hops) => hops,
+                        None if from == to => 0,
+                        None => far,
+                    })
+                    .collect()
+            })
+            .collect();
+        self.cores = cores;
+        self.chips = chips;
+        Ok(self)
+    }
+
+    /// Checks what the model relies on: sizes are powers of two, and every distance has a latency.
+    /// A directory does no further checks, so whoever makes a machine by hand calls this first.
+    ///
+    /// # Errors
+    /// Says which field is wrong, its value, and what it must be.
+    pub fn check(&self) -> Result<(), String> {
+        let Machine {
+            cores,
+            chips,
+            cores_per_chip,
+            ..
+        } = *self;
+        if self.name.is_empty() || self.name.contains(char::is_control) {
+            return Err(format!(
+                "name {:?}: must be printable and not empty",
+                self.name
+            ));
+        }
+        if cores == 0 || cores > MAX_CORES {
+            return Err(format!("cores {cores}: must be 1 to {MAX_CORES}"));
+        }
+        if cores_per_chip == 0 {
+            return Err("cores_per_chip 0: must be at least 1".to_owned());
+        }
+        if chips != cores.div_ceil(cores_per_chip) {
+            return Err(format!(
+                "chips {chips}: {cores} cores at {cores_per_chip} a chip are on {} chips",
+                cores.div_ceil(cores_per_chip)
+            ));
+        }
+        if self.hops.len() != chips || self.hops.iter().any(|row| row.len() != chips) {
+            return Err(format!(
+                "hops: must have {chips} rows of {chips} numbers, one for each chip"
+            ));
+        }
+        for (chip, row) in self.hops.iter().enumerate() {
+            if row[chip] != 0 {
+                return Err(format!(
+                    "hops: chip {chip} is {} hops from itself; must be 0",
+                    row[chip]
+                ));
+            }
+            if let Some(other) = (0..chips).find(|&other| row[other] != self.hops[other][chip]) {
+                return Err(format!(
+                    "hops: chip {chip} to {other} and {other} to {chip} differ"
+                ));
+            }
+        }
+        let distances = usize::from(self.diameter()) + 1;
+        for (field, latencies) in [("transfer", &self.transfer), ("memory", &self.memory)] {
+            if latencies.len() < distances {
+                return Err(format!(
+                    "{field} has {} latencies: must have {distances}, for 0 to {} hops",
+                    latencies.len(),
+                    distances - 1
+                ));
+            }
+            if let Some(pair) = latencies.windows(2).find(|pair| pair[0] > pair[1]) {
+                return Err(format!(
+                    "{field}: {} cycles are followed by {}; latencies must not fall as hops grow",
+                    pair[0], pair[1]
+                ));
+            }
+        }
+        if !self.line_size.is_power_of_two() || !(16..=1024).contains(&self.line_size) {
+            return Err(format!(
+                "line_size {}: must be a power of two from 16 to 1024",
+                self.line_size
+            ));
+        }
+        if !self.page_size.is_power_of_two() || self.page_size < self.line_size {
+            return Err(format!(
+                "page_size {}: must be a power of two and at least line_size ({})",
+                self.page_size, self.line_size
+            ));
+        }
+        let Occupancy {
+            read,
+            write,
+            upgrade,
+        } = self.occupancy;
+        for (field, share) in [("read", read), ("write", write), ("upgrade", upgrade)] {
+            if share > Occupancy::FULL {
+                return Err(format!(
+                    "occupancy.{field} {share}/256: must not be more than 256/256"
+                ));
+            }
+        }
+        if self.megahertz == 0 {
+            return Err("megahertz 0: must be at least 1".to_owned());
+        }
+        if self.time_slice == 0 {
+            return Err("time_slice 0: must be more than nothing".to_owned());
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn ladder() -> Machine {
+        let mut machine = Machine::flat("ladder", 6);
+        machine.chips = 3;
+        machine.cores_per_chip = 2;
+        machine.hops = vec![vec![0, 1, 2], vec![1, 0, 1], vec![2, 1, 0]];
+        machine.transfer = vec![100, 200, 300];
+        machine.memory = vec![150, 250, 350];
+        machine
+    }
+
+    #[test]
+    fn fewer_cores_keep_their_places() {
+        let machine = ladder().with_cores(3).unwrap();
+        assert_eq!(
+            (machine.cores, machine.chips, machine.cores_per_chip),
+            (3, 2, 2)
+        );
+        assert_eq!(machine.hops, [[0, 1], [1, 0]]);
+        assert_eq!(machine.chip_of(2), 1);
+        assert_eq!(machine.check(), Ok(()));
+    }
+
+    #[test]
+    fn added_chips_are_as_far_as_any() {
+        let machine = ladder().with_cores(9).unwrap();
+        assert_eq!((machine.cores, machine.chips), (9, 5));
+        assert_eq!(machine.hops[1], [1, 0, 1, 2, 2]);
+        assert_eq!(machine.hops[4], [2, 2, 2, 2, 0]);
+        assert_eq!(machine.check(), Ok(()));
+        let most = ladder().with_cores(MAX_CORES).unwrap();
+        assert_eq!(most.check(), Ok(()));
+    }
+
+    #[test]
+    fn impossible_numbers_of_cores_are_refused() {
+        assert!(ladder().with_cores(0).unwrap_err().contains("0 cores"));
+        assert!(
+            ladder()
+                .with_cores(MAX_CORES + 1)
+                .unwrap_err()
+                .contains("1 to 1024")
+        );
+    }
+
+    #[test]
+    fn each_check_names_its_field() {
+        type Spoil = fn(&mut Machine);
+        let wrong: [(&str, Spoil); 14] = [
+            ("name", |m| m.name = "a\nb".to_owned()),
+            ("cores 0", |m| m.cores = 0),
+            ("cores_per_chip", |m| m.cores_per_chip = 0),
+            ("chips 2", |m| m.chips = 2),
+            ("hops", |m| m.hops.truncate(2)),
+            ("hops: chip 1 is 1", |m| m.hops[1][1] = 1),
+            ("differ", |m| m.hops[0][1] = 2),
+            ("transfer has 2", |m| m.transfer.truncate(2)),
+            ("memory: 350", |m| m.memory = vec![150, 350, 250]),
+            ("line_size 48", |m| m.line_size = 48),
+            ("page_size 32", |m| m.page_size = 32),
+            ("occupancy.write", |m| m.occupancy.write = 257),
+            ("megahertz", |m| m.megahertz = 0),
+            ("time_slice", |m| m.time_slice = 0),
+        ];
+        assert_eq!(ladder().check(), Ok(()));
+        for (part, spoil) in wrong {
+            let mut machine = ladder();
+            spoil(&mut machine);
+            let error = machine.check().unwrap_err();
+            assert!(
+                error.contains(part) && !error.contains('\n'),
+                "{part}: {error}"
+            );
+        }
+    }
+}

@@ -1,0 +1,211 @@
+//! The words that translated code and the first lines of each callback look at.
+//!
+//! Only the thread that has the turn runs guest code, so these words need no atomic read-modify-write; `limit` and
+//! `holder` are atomics because other host threads may change or read them at any time.
+
+use std::cell::UnsafeCell;
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+
+use crate::model::Ticks;
+
+/// Places of a table of rights.
+pub(crate) const PLACES: usize = 8192;
+/// The core may read the line.
+pub(crate) const READ: u64 = 1;
+/// The core may write the line (with [`READ`]: it may do both).
+pub(crate) const WRITE: u64 = 2;
+/// How far a line's number is shifted in an entry.
+pub(crate) const SHIFT: u32 = 2;
+
+/// What a core may do to the lines that it used last: a direct-mapped cache over the directory's knowledge.
+#[derive(Debug)]
+pub(crate) struct Table(Box<[u64; PLACES]>);
+
+impl Table {
+    /// A table of a core that has no line.
+    pub(crate) fn new() -> Self {
+        // No line has the number whose entry is all ones.
+        Table(
+            vec![u64::MAX; PLACES]
+                .try_into()
+                .expect("as many as there are places"),
+        )
+    }
+
+    /// Notes that the core may do this to the line.
+    pub(crate) fn set(&mut self, line: u64, rights: u64) {
+        self.0[line as usize % PLACES] = (line << SHIFT) | rights;
+    }
+
+    /// Forgets what the core may do to the line.
+    pub(crate) fn forget(&mut self, line: u64) {
+        let entry = &mut self.0[line as usize % PLACES];
+        if *entry >> SHIFT == line {
+            *entry = u64::MAX;
+        }
+    }
+
+    pub(crate) fn first(&self) -> *const u64 {
+        self.0.as_ptr()
+    }
+}
+
+/// Nobody has the turn.
+pub(crate) const NOBODY: u32 = u32::MAX;
+
+/// See the module.
+pub(crate) struct Hot {
+    /// The time of the thread that has the turn; translated code adds to it.
+    cycles: UnsafeCell<Ticks>,
+    /// Instructions of all threads; translated code adds to it.
+    instructions: UnsafeCell<u64>,
+    /// The rights of the core that has the turn.
+    rights: UnsafeCell<*const u64>,
+    /// The time from which on an access has to be looked at closely.
+    limit: AtomicU64,
+    /// The thread that has the turn.
+    holder: AtomicU32,
+    /// How far an address is shifted to make a line.
+    line_shift: AtomicU32,
+}
+
+// SAFETY: the cells are used by the thread that has the turn only; passing the turn orders these uses. (A thread that
+// is let go without the turn may add to `cycles` and `instructions` through translated code: the sum may then be off by
+// the cost of a block; reports count such threads.)
+unsafe impl Sync for Hot {}
+
+/// The one instance.
+pub(crate) static HOT: Hot = Hot {
+    cycles: UnsafeCell::new(0),
+    instructions: UnsafeCell::new(0),
+    rights: UnsafeCell::new(std::ptr::null()),
+    limit: AtomicU64::new(0),
+    holder: AtomicU32::new(NOBODY),
+    line_shift: AtomicU32::new(6),
+};
+
+impl Hot {
+    /// The time of the thread that has the turn.
+    #[inline]
+    pub(crate) fn cycles(&self) -> Ticks {
+        // SAFETY: the caller has the turn.
+        unsafe { *self.cycles.get() }
+    }
+
+    /// Sets the time of the thread that has the turn.
+    pub(crate) fn set_cycles(&self, cycles: Ticks) {
+        // SAFETY: the caller has the turn.
+        unsafe { *self.cycles.get() = cycles }
+    }
+
+    /// The word for translated code.
+    pub(crate) fn cycles_word(&self) -> *mut u64 {
+        self.cycles.get()
+    }
+
+    /// The word for translated code.
+    pub(crate) fn instructions_word(&self) -> *mut u64 {
+        self.instructions.get()
+    }
+
+    /// Instructions that were run.
+    pub(crate) fn instructions(&self) -> u64 {
+        // SAFETY: the caller has the turn.
+        unsafe { *self.instructions.get() }
+    }
+
+    /// The rights of the core that has the turn from now on.
+    pub(crate) fn set_rights(&self, table: &Table) {
+        // SAFETY: the caller has the turn. Tables live as long as the simulation.
+        unsafe { *self.rights.get() = table.first() }
+    }
+
+    /// The thread that has the turn.
+    #[inline]
+    pub(crate) fn holder(&self) -> u32 {
+        // Relaxed: a thread compares it with its own number, which only its own taking of the turn (an acquire) and
+        // its own passing it on make appear and vanish.
+        self.holder.load(Ordering::Relaxed)
+    }
+
+    /// Says who has the turn.
+    pub(crate) fn set_holder(&self, holder: u32) {
+        // Relaxed: see `holder`.
+        self.holder.store(holder, Ordering::Relaxed);
+    }
+
+    /// From which time on accesses are looked at.
+    pub(crate) fn limit(&self) -> Ticks {
+        // Relaxed: a hint; whoever lowers it leaves a message under a lock as well.
+        self.limit.load(Ordering::Relaxed)
+    }
+
+    /// Sets that time.
+    pub(crate) fn set_limit(&self, limit: Ticks) {
+        // Relaxed: see `limit`.
+        self.limit.store(limit, Ordering::Relaxed);
+    }
+
+    /// Sets the size of a line.
+    pub(crate) fn set_line_size(&self, size: u64) {
+        // Relaxed: set before the first guest instruction.
+        self.line_shift
+            .store(size.trailing_zeros(), Ordering::Relaxed);
+    }
+
+    /// How far an address is shifted to make a line.
+    #[inline]
+    pub(crate) fn line_shift(&self) -> u32 {
+        // Relaxed: set before the first guest instruction.
+        self.line_shift.load(Ordering::Relaxed)
+    }
+
+    /// Whether this thread may go on with this access at once: it has the turn, is not far ahead, and its core has
+    /// the rights that the access needs on the one line that it touches.
+    #[inline]
+    pub(crate) fn may_go_on(&self, thread: u32, address: u64, size: u64, need: u64) -> bool {
+        let shift = self.line_shift();
+        let line = address >> shift;
+        if thread != self.holder() || self.cycles() > self.limit() {
+            return false;
+        }
+        // SAFETY: the caller has the turn, so the table is that of its core; the index is below the number of places.
+        let entry = unsafe { *(*self.rights.get()).add(line as usize % PLACES) };
+        entry & need == need && entry >> SHIFT == line && (address + size - 1) >> shift == line
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{PLACES, READ, SHIFT, Table, WRITE};
+
+    fn entry(table: &Table, line: u64) -> u64 {
+        table.0[line as usize % PLACES]
+    }
+
+    #[test]
+    fn a_new_table_grants_nothing() {
+        let table = Table::new();
+        for line in [0, 1, u64::MAX >> 12] {
+            assert_ne!(entry(&table, line) >> SHIFT, line);
+        }
+    }
+
+    #[test]
+    fn a_line_in_the_same_place_takes_it_and_is_not_mistaken() {
+        let mut table = Table::new();
+        let (line, other) = (5, 5 + PLACES as u64);
+        table.set(line, READ | WRITE);
+        assert_eq!(entry(&table, line), (line << SHIFT) | READ | WRITE);
+        table.set(other, READ);
+        assert_ne!(entry(&table, line) >> SHIFT, line);
+        table.forget(line);
+        assert_eq!(
+            entry(&table, other) >> SHIFT,
+            other,
+            "another's entry stays"
+        );
+        table.forget(other);
+        assert_ne!(entry(&table, other) >> SHIFT, other);
+    }
+}

@@ -1,0 +1,220 @@
+//! What has happened: of the whole process, of its region, of each core and of each line.
+
+use std::collections::{BTreeMap, HashMap};
+use std::hash::{BuildHasherDefault, Hasher};
+
+use crate::model::{Core, Counts, Event, LineCounts, Outcome, Ticks};
+
+/// What has happened so far.
+#[derive(Debug, Default)]
+pub(crate) struct Tally {
+    pub(super) whole: Counts,
+    pub(super) cores: Vec<CoreTally>,
+    /// What happened to each line that went from core to core: of the region alone as soon as there has been one.
+    pub(super) lines: HashMap<u64, LineCounts, BuildHasherDefault<LineHasher>>,
+    pub(super) region: RegionTally,
+    pub(super) threads: Vec<ThreadTally>,
+    pub(super) labels: BTreeMap<u64, (u64, String)>,
+}
+
+#[derive(Debug, Default)]
+pub(super) struct CoreTally {
+    pub(super) busy: Ticks,
+    pub(super) counts: Counts,
+}
+
+#[derive(Debug, Default)]
+pub(super) struct RegionTally {
+    pub(super) entered: u64,
+    pub(super) operations: u64,
+    pub(super) threads: u64,
+    pub(super) busy: Ticks,
+    pub(super) counts: Counts,
+    pub(super) first_begin: Ticks,
+    pub(super) last_end: Ticks,
+    /// Marks of an end without a beginning.
+    pub(super) stray_ends: u64,
+    /// Threads that ended inside.
+    pub(super) never_ended: u64,
+}
+
+/// What one thread is doing.
+#[derive(Clone, Debug, Default)]
+pub(super) struct ThreadTally {
+    /// The core it has, and the time up to which its work there has been added up.
+    pub(super) on: Option<(Core, Ticks)>,
+    /// How many beginnings of the region have no end yet.
+    pub(super) depth: u32,
+    /// Whether it has ever been in the region.
+    pub(super) entered: bool,
+}
+
+impl Tally {
+    /// Nothing has happened yet, on as many cores.
+    pub(crate) fn new(cores: usize) -> Self {
+        let mut tally = Self::default();
+        tally.cores.resize_with(cores, CoreTally::default);
+        tally
+    }
+
+    /// An access that was not a hit: by the instruction at `pc`, on `core`, at `now`.
+    /// `line` is the address divided by the size of a line.
+    #[allow(
+        clippy::too_many_arguments,
+        reason = "one access; called often, so nothing is built for it"
+    )]
+    pub(crate) fn record(
+        &mut self,
+        core: Core,
+        line: u64,
+        pc: u64,
+        is_write: bool,
+        outcome: &Outcome,
+        now: Ticks,
+        in_region: bool,
+    ) {
+        if outcome.event == Event::Hit {
+            return;
+        }
+        self.whole.record(outcome, now);
+        self.core(core).counts.record(outcome, now);
+        if in_region {
+            self.region.counts.record(outcome, now);
+        }
+        // A line's first coming from memory is no contention, and there are many such lines.
+        if outcome.event != Event::Cold && (in_region || self.region.entered == 0) {
+            let counts = self.lines.entry(line).or_default();
+            counts.record(core, pc, is_write, outcome, now);
+        }
+    }
+
+    /// `thread` gets `core` at `now`.
+    pub(crate) fn on(&mut self, thread: usize, core: Core, now: Ticks) {
+        self.thread(thread).on = Some((core, now));
+    }
+
+    /// `thread` leaves its core at `now`.
+    pub(crate) fn off(&mut self, thread: usize, now: Ticks) {
+        self.settle(thread, now);
+        self.thread(thread).on = None;
+    }
+
+    /// Adds up what `thread` has worked until `now`.
+    pub(crate) fn settle(&mut self, thread: usize, now: Ticks) {
+        let state = self.thread(thread);
+        let inside = state.depth > 0;
+        let Some((core, since)) = &mut state.on else {
+            return;
+        };
+        let (core, worked) = (*core, now.saturating_sub(*since));
+        *since = now.max(*since);
+        self.core(core).busy += worked;
+        if inside {
+            self.region.busy += worked;
+        }
+    }
+
+    /// `thread` has ended at `now`.
+    pub(crate) fn gone(&mut self, thread: usize, now: Ticks) {
+        self.off(thread, now);
+        if self.thread(thread).depth > 0 {
+            self.region.never_ended += 1;
+            self.region.last_end = self.region.last_end.max(now);
+        }
+        *self.thread(thread) = ThreadTally::default();
+    }
+
+    /// `thread` enters the region at `now`. Regions nest: the outermost counts.
+    pub(crate) fn begin(&mut self, thread: usize, now: Ticks) {
+        self.settle(thread, now);
+        let state = self.thread(thread);
+        state.depth += 1;
+        if state.depth > 1 {
+            return;
+        }
+        let first_of_thread = !std::mem::replace(&mut state.entered, true);
+        self.region.threads += u64::from(first_of_thread);
+        if self.region.entered == 0 {
+            // What led here is not what is asked about.
+            self.lines.clear();
+            self.region.first_begin = now;
+        }
+        self.region.entered += 1;
+        self.region.first_begin = self.region.first_begin.min(now);
+    }
+
+    /// `thread` leaves the region at `now`, having done `operations` in it.
+    pub(crate) fn end(&mut self, thread: usize, operations: u64, now: Ticks) {
+        self.settle(thread, now);
+        let state = self.thread(thread);
+        if state.depth == 0 {
+            self.region.stray_ends += 1;
+            return;
+        }
+        state.depth -= 1;
+        if state.depth == 0 {
+            self.region.last_end = self.region.last_end.max(now);
+        }
+        self.region.operations = self.region.operations.saturating_add(operations);
+    }
+
+    /// Whether `thread` is in the region.
+    pub(crate) fn inside(&self, thread: usize) -> bool {
+        self.threads
+            .get(thread)
+            .is_some_and(|state| state.depth > 0)
+    }
+
+    /// The program calls these bytes `name`.
+    pub(crate) fn label(&mut self, address: u64, length: u64, name: String) {
+        self.labels.insert(address, (length.max(1), name));
+    }
+
+    /// The names of what lies in the bytes from `start`.
+    pub(super) fn labels_in(&self, start: u64, size: u64) -> Option<String> {
+        let behind = start.saturating_add(size);
+        let names: Vec<&str> = self
+            .labels
+            .range(..behind)
+            .filter(|(address, (length, _))| address.saturating_add(*length) > start)
+            .map(|(_, (_, name))| name.as_str())
+            .collect();
+        (!names.is_empty()).then(|| names.join(", "))
+    }
+
+    fn core(&mut self, core: Core) -> &mut CoreTally {
+        let core = usize::from(core);
+        if core >= self.cores.len() {
+            self.cores.resize_with(core + 1, CoreTally::default);
+        }
+        &mut self.cores[core]
+    }
+
+    fn thread(&mut self, thread: usize) -> &mut ThreadTally {
+        if thread >= self.threads.len() {
+            self.threads.resize(thread + 1, ThreadTally::default());
+        }
+        &mut self.threads[thread]
+    }
+}
+
+/// Lines are numbers: one multiplication spreads them well enough.
+#[derive(Debug, Default)]
+pub(crate) struct LineHasher(u64);
+
+impl Hasher for LineHasher {
+    fn finish(&self) -> u64 {
+        self.0
+    }
+
+    fn write(&mut self, bytes: &[u8]) {
+        for byte in bytes {
+            self.write_u64(u64::from(*byte));
+        }
+    }
+
+    fn write_u64(&mut self, number: u64) {
+        let product = (self.0 ^ number).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+        self.0 = product ^ (product >> 32);
+    }
+}

@@ -1,0 +1,325 @@
+//! Which thread has which core, and which is next.
+//!
+//! A pure data structure: it knows simulated time only. A thread with a core waits in `ready` for its turn, ordered by
+//! the time at which it wants to go on; equal times are ordered by the threads' numbers, so that a run is repeatable.
+//! More threads than cores share them by a time slice: a thread whose slice is over gives its core to the one that has
+//! waited longest.
+
+use std::collections::{BTreeSet, VecDeque};
+
+use crate::model::{Core, Ticks};
+use crate::plugin::thread::{Sleep, State, Thread, Woken};
+
+/// What is to happen next.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) enum Next {
+    /// This thread has the earliest time.
+    Run(usize),
+    /// Every thread waits for the host, or for a deadline that must not come before the host had its chance.
+    Idle {
+        /// The next deadline.
+        deadline: Option<Ticks>,
+    },
+    /// Every thread waits for another.
+    Deadlock,
+}
+
+#[derive(Clone, Debug, Default)]
+struct CoreState {
+    thread: Option<usize>,
+    last: Option<usize>,
+    free_at: Ticks,
+}
+
+/// Cores, the threads on them, and the threads that want one.
+#[derive(Debug)]
+pub(crate) struct Schedule {
+    cores: Vec<CoreState>,
+    ready: BTreeSet<(Ticks, usize)>,
+    timers: BTreeSet<(Ticks, usize)>,
+    waiting: VecDeque<usize>,
+    in_host: usize,
+    slice: Ticks,
+    switch: Ticks,
+    changes: Vec<Change>,
+}
+
+/// A thread has been given a core, or has left it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Change {
+    /// The thread.
+    pub(crate) thread: usize,
+    /// The core that it was given; none if it left one.
+    pub(crate) core: Option<Core>,
+    /// When.
+    pub(crate) at: Ticks,
+}
+
+impl Schedule {
+    /// Cores that nobody has yet.
+    pub(crate) fn new(cores: usize, slice: Ticks, switch: Ticks) -> Self {
+        Schedule {
+            cores: vec![CoreState::default(); cores],
+            ready: BTreeSet::new(),
+            timers: BTreeSet::new(),
+            waiting: VecDeque::new(),
+            in_host: 0,
+            slice,
+            switch,
+            changes: Vec::new(),
+        }
+    }
+
+    /// What has changed since this was asked last.
+    pub(crate) fn changes(&mut self) -> Vec<Change> {
+        std::mem::take(&mut self.changes)
+    }
+
+    /// When something other than the running thread wants to happen, and the number that orders it among equals.
+    pub(crate) fn horizon(&self) -> Option<(Ticks, usize)> {
+        let ready = self.ready.first().copied();
+        let timer = self.timers.first().copied();
+        match (ready, timer) {
+            (Some(ready), Some(timer)) => Some(ready.min(timer)),
+            (ready, timer) => ready.or(timer),
+        }
+    }
+
+    /// Whether a thread wants a core and has none.
+    pub(crate) fn is_crowded(&self) -> bool {
+        !self.waiting.is_empty()
+    }
+
+    /// Gives a thread a core from `at` on, or lets it wait for one. Returns whether it has one.
+    pub(crate) fn place(&mut self, threads: &mut [Thread], thread: usize, at: Ticks) -> bool {
+        let wanted = &threads[thread];
+        let allowed = |core: usize| {
+            wanted
+                .affinity
+                .as_ref()
+                .is_none_or(|set| set.contains(core as Core))
+        };
+        let free = |core: usize| self.cores[core].thread.is_none() && allowed(core);
+        let last = wanted.core.map(usize::from).filter(|&core| free(core));
+        // A core whose clock is not ahead delays nobody; among these the lowest, so that a run is repeatable.
+        let chosen = last
+            .or_else(|| {
+                (0..self.cores.len()).find(|&core| free(core) && self.cores[core].free_at <= at)
+            })
+            .or_else(|| {
+                (0..self.cores.len())
+                    .filter(|&core| free(core))
+                    .min_by_key(|&core| (self.cores[core].free_at, core))
+            });
+        threads[thread].time = threads[thread].time.max(at);
+        match chosen {
+            Some(core) => {
+                self.seat(threads, thread, core);
+                true
+            }
+            None => {
+                threads[thread].state = State::Waiting;
+                self.waiting.push_back(thread);
+                self.wake_spinners(threads);
+                false
+            }
+        }
+    }
+
+    fn seat(&mut self, threads: &mut [Thread], thread: usize, core: usize) {
+        let slot = &mut self.cores[core];
+        let mut time = threads[thread].time.max(slot.free_at);
+        if slot.last.is_some_and(|last| last != thread) {
+            time += self.switch;
+        }
+        slot.thread = Some(thread);
+        slot.last = Some(thread);
+        let thread_state = &mut threads[thread];
+        thread_state.core = Some(core as Core);
+        thread_state.time = time;
+        thread_state.since = time;
+        thread_state.slice_end = time + self.slice;
+        self.changes.push(Change {
+            thread,
+            core: Some(core as Core),
+            at: time,
+        });
+        self.make_ready(threads, thread, time);
+    }
+
+    /// A thread with a core wants its turn at this time.
+    pub(crate) fn make_ready(&mut self, threads: &mut [Thread], thread: usize, key: Ticks) {
+        self.unready(threads, thread);
+        threads[thread].state = State::Ready(key);
+        self.ready.insert((key, thread));
+    }
+
+    /// A thread no longer waits for its turn (it has it, or does something else).
+    pub(crate) fn unready(&mut self, threads: &[Thread], thread: usize) {
+        if let State::Ready(key) = threads[thread].state {
+            self.ready.remove(&(key, thread));
+        }
+    }
+
+    /// Threads that spin keep a core from one that wants it only until their slice is over.
+    fn wake_spinners(&mut self, threads: &[Thread]) {
+        for (number, thread) in threads.iter().enumerate() {
+            if thread.state == State::Spinning {
+                let key = thread.slice_end.max(thread.time);
+                self.ready.insert((key, number));
+            }
+        }
+    }
+
+    /// A thread spins: it needs no turn until a line of its is taken, or its slice is over and others wait.
+    pub(crate) fn spin(&mut self, threads: &mut [Thread], thread: usize) {
+        self.unready(threads, thread);
+        threads[thread].state = State::Spinning;
+        if self.is_crowded() {
+            let key = threads[thread].slice_end.max(threads[thread].time);
+            self.ready.insert((key, thread));
+        }
+    }
+
+    /// A spinning thread wants its turn at `key` after all.
+    pub(crate) fn unspin(&mut self, threads: &mut [Thread], thread: usize, key: Ticks) {
+        let timer = threads[thread].slice_end.max(threads[thread].time);
+        self.ready.remove(&(timer, thread));
+        threads[thread].state = State::Waiting;
+        self.make_ready(threads, thread, key);
+    }
+
+    /// A thread leaves its core at its own time; whoever has waited longest for this core gets it.
+    pub(crate) fn leave(&mut self, threads: &mut [Thread], thread: usize) {
+        self.unready(threads, thread);
+        let Some(core) = threads[thread].core.map(usize::from) else {
+            return;
+        };
+        if self.cores[core].thread != Some(thread) {
+            return;
+        }
+        let state = &mut threads[thread];
+        state.busy += state.time.saturating_sub(state.since);
+        self.changes.push(Change {
+            thread,
+            core: None,
+            at: state.time,
+        });
+        self.cores[core].thread = None;
+        self.cores[core].free_at = state.time;
+        state.state = State::Waiting;
+        let next = self.waiting.iter().position(|&waiting| {
+            threads[waiting]
+                .affinity
+                .as_ref()
+                .is_none_or(|set| set.contains(core as Core))
+        });
+        if let Some(next) = next.and_then(|index| self.waiting.remove(index)) {
+            self.seat(threads, next, core);
+        }
+    }
+
+    /// A thread goes to sleep, on no core.
+    pub(crate) fn sleep(
+        &mut self,
+        threads: &mut [Thread],
+        thread: usize,
+        why: Sleep,
+        deadline: Option<Ticks>,
+    ) {
+        self.leave(threads, thread);
+        let state = &mut threads[thread];
+        state.deadline = deadline;
+        state.state = match why {
+            Sleep::Host(number) => State::Host(number),
+            why => State::Sleeping(why),
+        };
+        if let Some(deadline) = deadline {
+            self.timers.insert((deadline, thread));
+        }
+        if matches!(why, Sleep::Host(_)) {
+            self.in_host += 1;
+        }
+    }
+
+    /// A sleeper is woken at this time. Nothing happens to a thread that does not sleep.
+    pub(crate) fn wake(&mut self, threads: &mut [Thread], thread: usize, at: Ticks, how: Woken) {
+        match threads[thread].state {
+            State::Sleeping(_) => {}
+            State::Host(_) => self.in_host -= 1,
+            _ => return,
+        }
+        if let Some(deadline) = threads[thread].deadline.take() {
+            self.timers.remove(&(deadline, thread));
+        }
+        threads[thread].woken = how;
+        threads[thread].state = State::Waiting;
+        self.place(threads, thread, at);
+    }
+
+    /// A thread ends.
+    pub(crate) fn end(&mut self, threads: &mut [Thread], thread: usize) {
+        self.leave(threads, thread);
+        self.waiting.retain(|&waiting| waiting != thread);
+        if let Some(deadline) = threads[thread].deadline.take() {
+            self.timers.remove(&(deadline, thread));
+        }
+        threads[thread].state = State::Gone;
+    }
+
+    /// What is next. `fire` says whether deadlines may come although threads are in the host.
+    pub(crate) fn next(&mut self, threads: &mut [Thread], fire: bool) -> Next {
+        loop {
+            let ready = self.ready.first().copied();
+            match (ready, self.timers.first().copied()) {
+                (Some(ready), timer) if timer.is_none_or(|timer| ready < timer) => {
+                    let thread = ready.1;
+                    self.ready.remove(&ready);
+                    return Next::Run(thread);
+                }
+                (ready, Some((deadline, thread)))
+                    if ready.is_some() || self.in_host == 0 || fire =>
+                {
+                    self.wake(threads, thread, deadline, Woken::Deadline);
+                }
+                (_, timer) if self.in_host > 0 => {
+                    return Next::Idle {
+                        deadline: timer.map(|(deadline, _)| deadline),
+                    };
+                }
+                _ => return Next::Deadlock,
+            }
+        }
+    }
+
+    /// The end of the thread's time on its core; none if nobody waits for one.
+    pub(crate) fn slice_end(&self, thread: &Thread) -> Option<Ticks> {
+        self.is_crowded().then_some(thread.slice_end)
+    }
+
+    /// A thread whose slice is over gives its core away and waits for another.
+    pub(crate) fn preempt(&mut self, threads: &mut [Thread], thread: usize) {
+        self.leave(threads, thread);
+        let now = threads[thread].time;
+        self.place(threads, thread, now);
+    }
+
+    /// Only this thread is left: the process was forked.
+    pub(crate) fn forked(&mut self, threads: &mut [Thread], left: usize) {
+        let cores = self.cores.len();
+        let (slice, switch) = (self.slice, self.switch);
+        *self = Schedule::new(cores, slice, switch);
+        for (index, thread) in threads.iter_mut().enumerate() {
+            if index != left {
+                thread.state = State::Gone;
+            }
+        }
+        if let Some(core) = threads[left].core {
+            self.cores[usize::from(core)].thread = Some(left);
+            self.cores[usize::from(core)].last = Some(left);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,350 @@
+//! The simulation: who has the turn, what time it is for whom, and what becomes of an access.
+//!
+//! Each guest thread is a host thread of QEMU. One of them runs at a time: it *has the turn*, and only it may touch the
+//! [`Simulator`]. It keeps the turn as long as nothing that others want to do comes before its own next step in
+//! simulated time, with one exception that makes the whole affordable: on lines that its core holds and that nobody
+//! has asked for, it may run ahead of the others by a bounded time. An access that needs the directory is made in
+//! exact order, *before* the guest makes it.
+
+use std::ptr;
+use std::sync::atomic::{AtomicPtr, Ordering};
+
+use crate::model::{Core, Directory, Rights, Ticks};
+use crate::plugin::baton;
+use crate::plugin::futex::Futexes;
+use crate::plugin::guest::Guest;
+use crate::plugin::hot::{HOT, Table};
+use crate::plugin::qemu;
+use crate::plugin::report::{self, Ending, Tally};
+use crate::plugin::schedule::Schedule;
+use crate::plugin::settings::Settings;
+use crate::plugin::syscalls::Expected;
+use crate::plugin::thread::{Sleep, State, Thread};
+use crate::plugin::waits::Pending;
+
+mod messages;
+mod sleeping;
+mod turn;
+
+use turn::OWNER;
+pub(crate) use turn::{Gate, end_let_go, gate};
+
+/// The state of the simulation.
+#[derive(Debug)]
+pub(crate) struct Simulator {
+    /// The coherence protocol.
+    pub(crate) directory: Directory,
+    /// What the launcher asked for.
+    pub(crate) settings: Settings,
+    /// The threads, by QEMU's number.
+    pub(crate) threads: Vec<Thread>,
+    /// Who has which core.
+    pub(crate) schedule: Schedule,
+    /// Threads that wait for futexes.
+    pub(crate) futexes: Futexes,
+    /// What the guest sees of the machine.
+    pub(crate) guest: Guest,
+    /// What is counted.
+    pub(crate) tally: Tally,
+    /// Requests that wait for their turn, and threads that watch lines.
+    pub(crate) waits: Pending,
+    /// What each core may do to which line.
+    pub(crate) tables: Vec<Option<Table>>,
+    /// The thread that has the turn.
+    me: usize,
+    /// Threads that have not ended.
+    alive: usize,
+    /// What is known of the next thread.
+    expected: Expected,
+    /// Accesses that were let go unsimulated because QEMU needed the thread.
+    pub(crate) forced: u64,
+    /// Accesses that were counted after they were made.
+    pub(crate) unordered: u64,
+    /// The latest time of any thread.
+    latest: Ticks,
+    not_reproducible: Vec<&'static str>,
+    unsimulated: Vec<String>,
+    finished: bool,
+    /// When, in the host's time, the next deadline may come although threads are in the host.
+    fire_at: Option<(Ticks, std::time::Instant)>,
+    /// The thread that acts without the turn.
+    outside: Option<usize>,
+    /// Whether QEMU translates for several threads already.
+    pub(crate) prepared_for_threads: bool,
+    /// Processes that were forked.
+    pub(crate) children: Vec<u32>,
+    /// Threads that there were.
+    created: u64,
+    /// Lines whose rights an access took from other cores; a buffer.
+    pub(crate) lost: Vec<(Core, Rights)>,
+}
+
+static SIMULATOR: AtomicPtr<Simulator> = AtomicPtr::new(ptr::null_mut());
+/// The simulation, for the thread that has the turn.
+///
+/// # Safety
+///
+/// The caller must have the turn, or hold `OUTSIDE`, or be the only thread.
+pub(crate) unsafe fn simulator() -> &'static mut Simulator {
+    // Acquire: pairs with the store in `start`.
+    let simulator = SIMULATOR.load(Ordering::Acquire);
+    // SAFETY: `start` was called when the plugin was loaded, and the simulator is never freed.
+    unsafe { &mut *simulator }
+}
+
+impl Simulator {
+    /// Prepares a simulation, and makes it the one of this process.
+    pub(crate) fn start(settings: Settings) {
+        let machine = settings.machine.clone();
+        let cores = machine.cores;
+        HOT.set_line_size(machine.line_size);
+        let simulator = Box::new(Simulator {
+            schedule: Schedule::new(cores, machine.time_slice, machine.costs.switch),
+            directory: Directory::new(machine.clone()),
+            threads: Vec::new(),
+            futexes: Futexes::default(),
+            guest: Guest::new(&settings),
+            tally: Tally::new(cores),
+            waits: Pending::default(),
+            tables: (0..cores).map(|_| None).collect(),
+            me: 0,
+            alive: 0,
+            expected: Expected::default(),
+            forced: 0,
+            unordered: 0,
+            latest: 0,
+            not_reproducible: Vec::new(),
+            unsimulated: Vec::new(),
+            finished: false,
+            fire_at: None,
+            outside: None,
+            prepared_for_threads: false,
+            children: Vec::new(),
+            created: 0,
+            lost: Vec::new(),
+            settings,
+        });
+        // Release: pairs with the load in `simulator`.
+        SIMULATOR.store(Box::into_raw(simulator), Ordering::Release);
+    }
+
+    /// The thread that has the turn.
+    pub(crate) fn current(&self) -> usize {
+        self.me
+    }
+
+    /// Its clock.
+    pub(crate) fn now(&self) -> Ticks {
+        HOT.cycles()
+    }
+
+    /// Adds to its clock.
+    pub(crate) fn charge(&mut self, ticks: Ticks) {
+        HOT.set_cycles(HOT.cycles() + ticks);
+    }
+
+    /// The latest time that any thread has reached.
+    pub(crate) fn latest(&self) -> Ticks {
+        self.latest.max(HOT.cycles())
+    }
+
+    /// A thread is about to be created by the one that has the turn, or is the first.
+    pub(crate) fn begin_thread(&mut self, thread: usize) {
+        if thread >= baton::THREADS {
+            crate::plugin::fatal(&format!(
+                "the program has more than {} threads, which the simulator has no room for",
+                baton::THREADS
+            ));
+        }
+        // The number may be that of a thread that has ended.
+        self.read_messages();
+        let first = self.threads.is_empty();
+        let now = if first { 0 } else { self.now() };
+        while self.threads.len() <= thread {
+            let mut none = Thread::new(0);
+            none.state = State::Gone;
+            self.threads.push(none);
+        }
+        let affinity = self.threads[self.me].affinity.clone();
+        self.threads[thread] = Thread::new(now);
+        self.threads[thread].affinity = affinity;
+        let Expected { clear_tid, after } = std::mem::take(&mut self.expected);
+        self.threads[thread].clear_tid = clear_tid;
+        self.threads[thread].after = after;
+        self.alive += 1;
+        self.created += 1;
+        baton::prepare(thread);
+        self.schedule.place(&mut self.threads, thread, now);
+        if first {
+            self.schedule.unready(&self.threads, thread);
+            self.threads[thread].in_call = false;
+            self.give_turn_to(thread);
+            OWNER.store(thread as u32 + 1, Ordering::SeqCst);
+        } else {
+            self.update_limit();
+        }
+    }
+
+    /// The next thread will be this one.
+    pub(crate) fn expect_thread(&mut self, thread: Expected) {
+        self.expected = thread;
+    }
+
+    /// The calling thread has ended.
+    pub(crate) fn end_thread(&mut self, thread: usize) {
+        self.save();
+        self.schedule.end(&mut self.threads, thread);
+        self.settle();
+        self.tally.gone(thread, self.threads[thread].time);
+        self.alive = self.alive.saturating_sub(1);
+        if self.alive > 0 {
+            self.hand_over();
+        }
+    }
+
+    /// A thread has ended while it was let go.
+    fn end_without_turn(&mut self, thread: usize) {
+        if self.threads[thread].state == State::Gone {
+            return;
+        }
+        let clear_tid = self.threads[thread].clear_tid;
+        self.schedule.end(&mut self.threads, thread);
+        if let Some(line) = self.threads[thread].pending.take() {
+            self.waits.withdraw(line);
+        }
+        self.settle();
+        self.tally.gone(thread, self.threads[thread].time);
+        self.alive = self.alive.saturating_sub(1);
+        crate::plugin::futex::thread_exited(self, clear_tid);
+    }
+
+    /// How many threads have not ended.
+    pub(crate) fn alive(&self) -> usize {
+        self.alive
+    }
+
+    /// Notes the clock of the thread that has the turn.
+    pub(crate) fn save(&mut self) {
+        let now = HOT.cycles();
+        self.threads[self.me].time = now;
+        self.latest = self.latest.max(now);
+    }
+
+    /// Tells the tally which threads have come to a core or left it.
+    fn settle(&mut self) {
+        for change in self.schedule.changes() {
+            match change.core {
+                Some(core) => self.tally.on(change.thread, core, change.at),
+                None => self.tally.off(change.thread, change.at),
+            }
+        }
+    }
+
+    /// Notes, once, why a second run may come out differently.
+    pub(crate) fn unreproducible(&mut self, why: &'static str) {
+        if !self.not_reproducible.contains(&why) {
+            self.not_reproducible.push(why);
+        }
+    }
+
+    /// Notes what ran outside the simulator.
+    pub(crate) fn unsimulated(&mut self, what: String) {
+        if !self.unsimulated.contains(&what) {
+            self.unsimulated.push(what);
+        }
+    }
+
+    /// Writes the result, once.
+    pub(crate) fn finish(&mut self, how: Ending) {
+        if std::mem::replace(&mut self.finished, true) {
+            return;
+        }
+        self.save();
+        self.settle();
+        for thread in 0..self.threads.len() {
+            if self.threads[thread].state != State::Gone {
+                self.tally.settle(thread, self.threads[thread].time);
+            }
+        }
+        let exit_code = match how {
+            Ending::Exit(status) => status,
+            Ending::Signal(number) => 128 + number,
+            Ending::Deadlock => DEADLOCK_STATUS,
+            Ending::Exec => -1,
+        };
+        let sleepers = match how {
+            Ending::Deadlock => self.sleepers(),
+            _ => Vec::new(),
+        };
+        let maps = std::fs::read_to_string("/proc/self/maps").unwrap_or_default();
+        let written = report::write(
+            &self.settings.result,
+            &report::Snapshot {
+                pid: std::process::id(),
+                parent: std::os::unix::process::parent_id(),
+                program: &qemu::program(),
+                machine: &self.settings.machine.name,
+                cores: self.settings.machine.cores,
+                megahertz: self.settings.machine.megahertz,
+                line_size: self.settings.machine.line_size,
+                ending: how,
+                exit_code,
+                threads: self.created,
+                instructions: HOT.instructions(),
+                elapsed: self.latest(),
+                maps: &maps,
+                sleepers: &sleepers,
+                unsimulated: &self.unsimulated,
+                not_reproducible: &self.not_reproducible,
+                forced: self.forced,
+                unordered: self.unordered,
+                children: &self.children,
+                top_lines: self.settings.top_lines,
+                tally: &self.tally,
+            },
+        );
+        if let Err(error) = written {
+            crate::plugin::fatal(&format!(
+                "cannot write the result to {}: {error}",
+                self.settings.result.display()
+            ));
+        }
+    }
+
+    /// Who waits for what, when nobody can go on.
+    fn sleepers(&self) -> Vec<report::Sleeper> {
+        let describe = |thread: usize| {
+            let state = &self.threads[thread];
+            let (why, address) = match state.state {
+                State::Sleeping(Sleep::Futex(address)) => ("futex".to_owned(), address),
+                State::Sleeping(_) => ("time".to_owned(), 0),
+                State::Host(number) => (format!("system call {number}"), 0),
+                State::Spinning => {
+                    let line = state.spin.as_ref().and_then(|spin| spin.lines.first());
+                    let size = self.settings.machine.line_size;
+                    ("spinning".to_owned(), line.map_or(0, |line| line * size))
+                }
+                State::Ready(_) | State::Waiting | State::Gone => return None,
+            };
+            Some(report::Sleeper {
+                thread,
+                why,
+                pc: state.place,
+                address,
+            })
+        };
+        (0..self.threads.len()).filter_map(describe).collect()
+    }
+
+    /// A thread whose core has lost a line that it watched, or that is needed otherwise, spins no longer.
+    pub(crate) fn stop_spin(&mut self, thread: usize) {
+        if let Some(spin) = self.threads[thread].spin.take() {
+            for &line in &spin.lines {
+                self.waits.unwatch(line, thread);
+            }
+        }
+    }
+}
+
+/// The status with which a program ends that cannot go on.
+const DEADLOCK_STATUS: i32 = 4;

@@ -1,0 +1,304 @@
+//! Who has the turn, and how it goes from thread to thread.
+
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::{Duration, Instant};
+
+use super::messages::{MESSAGES, Message};
+use super::{DEADLOCK_STATUS, Simulator, simulator};
+use crate::model::Ticks;
+use crate::plugin::baton::{self, Waited};
+use crate::plugin::clock;
+use crate::plugin::hot::{HOT, NOBODY, Table};
+use crate::plugin::report::Ending;
+use crate::plugin::schedule::Next;
+use crate::plugin::thread::{State, Woken};
+
+/// The thread that has the turn, plus one; 0 if all wait for the host.
+pub(super) static OWNER: AtomicU32 = AtomicU32::new(0);
+/// In the place of the owner: a thread that has ended is passing the turn on.
+const ENDING: u32 = u32::MAX;
+
+/// How a thread came to the turn.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Gate {
+    /// It has it.
+    Open,
+    /// It is let go without.
+    LetGo,
+}
+
+/// Obtains the turn for a thread that has been outside translated code, or checks that it has it.
+pub(crate) fn gate(thread: usize, state: *const u64) -> Gate {
+    if baton::is_draining() {
+        return Gate::LetGo;
+    }
+    if baton::is_away() {
+        baton::set_away(false);
+        if post(thread, Message::Returned(thread)) {
+            return Gate::Open;
+        }
+        return wait_for_turn(thread, state);
+    }
+    if HOT.holder() == thread as u32 {
+        // A thread that was let go may have been given the turn meanwhile.
+        baton::take(thread);
+        return Gate::Open;
+    }
+    wait_for_turn(thread, state)
+}
+
+pub(super) fn wait_for_turn(thread: usize, state: *const u64) -> Gate {
+    let mut asked = false;
+    loop {
+        match baton::wait(thread, state) {
+            Waited::Turn => return Gate::Open,
+            Waited::Draining => return Gate::LetGo,
+            Waited::Needed if asked => return Gate::LetGo,
+            Waited::Needed => {
+                asked = true;
+                if post(thread, Message::Needed(thread)) {
+                    return Gate::Open;
+                }
+            }
+            Waited::Nothing => {
+                if let Some(gate) = look_after_deadlines(thread) {
+                    return gate;
+                }
+            }
+        }
+    }
+}
+
+/// Says something to the thread that has the turn, or takes the turn if nobody has it. Returns whether the caller has
+/// the turn now.
+fn post(thread: usize, message: Message) -> bool {
+    MESSAGES.send(message);
+    HOT.set_limit(0);
+    claim(thread)
+}
+
+/// Takes the turn if nobody has it, and passes it to whom it belongs. Returns whether that is the caller.
+fn claim(thread: usize) -> bool {
+    // SeqCst: see `Messages::send`. It also acquires what the last owner did to the simulator.
+    if OWNER
+        .compare_exchange(0, thread as u32 + 1, Ordering::SeqCst, Ordering::SeqCst)
+        .is_err()
+    {
+        return false;
+    }
+    // SAFETY: the caller has just taken the turn.
+    let simulator = unsafe { simulator() };
+    simulator.me = thread;
+    simulator.pass_on(false) == Some(thread)
+}
+
+/// If all threads wait for the host or a deadline, and the deadline has come in the host's time too, fires it.
+fn look_after_deadlines(thread: usize) -> Option<Gate> {
+    if OWNER.load(Ordering::SeqCst) != 0 {
+        return None;
+    }
+    if OWNER
+        .compare_exchange(0, thread as u32 + 1, Ordering::SeqCst, Ordering::SeqCst)
+        .is_err()
+    {
+        return None;
+    }
+    // SAFETY: the caller has just taken the turn.
+    let simulator = unsafe { simulator() };
+    simulator.me = thread;
+    let due = simulator
+        .fire_at
+        .is_some_and(|(_, at)| at <= Instant::now());
+    (simulator.pass_on(due) == Some(thread)).then_some(Gate::Open)
+}
+
+/// Takes the turn from a thread that has been given it. Fails if that is no longer so.
+fn change_owner(from: usize, to: u32) -> bool {
+    // SeqCst: see `Messages::send`.
+    OWNER
+        .compare_exchange(from as u32 + 1, to, Ordering::SeqCst, Ordering::SeqCst)
+        .is_ok()
+}
+
+/// A thread that was let go ends. It cannot wait for its turn: others may need what QEMU holds while a thread ends.
+pub(crate) fn end_let_go(thread: usize) {
+    if baton::is_draining() {
+        Simulator::outside(|simulator| simulator.end_without_turn(thread));
+        return;
+    }
+    baton::set_ended(thread);
+    if post(thread, Message::Ended(thread)) {
+        unreachable!("a thread that has ended is not ready");
+    }
+    // The turn may have been given to it before whoever gave it could know.
+    if change_owner(thread, ENDING) {
+        // SAFETY: the turn was this thread's, and nobody else has it now.
+        let simulator = unsafe { simulator() };
+        simulator.me = thread;
+        simulator.pass_on(false);
+    }
+}
+
+impl Simulator {
+    /// Makes `thread` the one that has the turn, without telling it.
+    pub(super) fn give_turn_to(&mut self, thread: usize) {
+        self.me = thread;
+        let state = &mut self.threads[thread];
+        if let Some(line) = state.pending.take() {
+            self.waits.withdraw(line);
+        }
+        HOT.set_cycles(state.time);
+        if let Some(core) = state.core {
+            let table = self.tables[usize::from(core)].get_or_insert_with(Table::new);
+            HOT.set_rights(table);
+        }
+        HOT.set_holder(thread as u32);
+        self.update_limit();
+    }
+
+    /// From when on accesses have to be looked at.
+    pub(crate) fn update_limit(&mut self) {
+        let me = &self.threads[self.me];
+        let mut limit = match self.schedule.horizon() {
+            Some((time, _)) => time.saturating_add(self.settings.run_ahead),
+            None => Ticks::MAX,
+        };
+        if let Some(end) = self.schedule.slice_end(me) {
+            limit = limit.min(end);
+        }
+        if me.observation.is_some() || me.suspect {
+            limit = 0;
+        }
+        HOT.set_limit(limit);
+        // SeqCst: a message that came before is found here; the sender of a later one lowers the limit itself.
+        if MESSAGES.any() {
+            HOT.set_limit(0);
+        }
+    }
+
+    /// Looks at what the threads without the turn have to say.
+    pub(crate) fn read_messages(&mut self) {
+        for message in MESSAGES.take() {
+            let now = self.latest();
+            match message {
+                Message::Returned(thread) => {
+                    if matches!(self.threads[thread].state, State::Host(_)) {
+                        self.schedule
+                            .wake(&mut self.threads, thread, now, Woken::Woken);
+                    }
+                }
+                Message::Ended(thread) => self.end_without_turn(thread),
+                Message::Needed(thread) => self.let_go_soon(thread),
+            }
+        }
+    }
+
+    pub(super) fn let_go_soon(&mut self, thread: usize) {
+        match self.threads[thread].state {
+            State::Sleeping(_) => {
+                self.forget_sleep(thread);
+                let now = self.latest();
+                self.schedule
+                    .wake(&mut self.threads, thread, now, Woken::Drained);
+            }
+            State::Spinning => {
+                self.stop_spin(thread);
+                self.threads[thread].forced = true;
+                self.schedule.unspin(&mut self.threads, thread, 0);
+                return;
+            }
+            _ => {}
+        }
+        if let State::Ready(_) = self.threads[thread].state {
+            self.threads[thread].forced = true;
+            self.schedule.make_ready(&mut self.threads, thread, 0);
+        }
+    }
+
+    /// Passes the turn to the thread with the earliest time. Returns it, or nothing if all wait for the host.
+    pub(super) fn pass_on(&mut self, fire: bool) -> Option<usize> {
+        let caller = self.me;
+        // A thread that was let go may have been given the turn and gone on with it without taking it. It must not find
+        // it a second time.
+        baton::take(caller);
+        loop {
+            self.read_messages();
+            self.settle();
+            match self.schedule.next(&mut self.threads, fire) {
+                Next::Run(thread) => {
+                    self.give_turn_to(thread);
+                    // SeqCst: see `Messages::send`.
+                    OWNER.store(thread as u32 + 1, Ordering::SeqCst);
+                    if thread == caller {
+                        return Some(thread);
+                    }
+                    if baton::has_ended(thread) && change_owner(thread, caller as u32 + 1) {
+                        self.me = caller;
+                        self.end_without_turn(thread);
+                        continue;
+                    }
+                    baton::give(thread);
+                    return Some(thread);
+                }
+                Next::Idle { deadline } => {
+                    // Whoever looks whether it has come does not postpone it.
+                    if self.fire_at.map(|(deadline, _)| deadline) != deadline {
+                        self.fire_at =
+                            deadline.map(|deadline| (deadline, self.host_time_of(deadline)));
+                    }
+                    HOT.set_holder(NOBODY);
+                    // SeqCst: see `Messages::send`. Releases the simulator to whoever claims the turn.
+                    OWNER.store(0, Ordering::SeqCst);
+                    if !MESSAGES.any()
+                        || OWNER
+                            .compare_exchange(
+                                0,
+                                caller as u32 + 1,
+                                Ordering::SeqCst,
+                                Ordering::SeqCst,
+                            )
+                            .is_err()
+                    {
+                        return None;
+                    }
+                    self.me = caller;
+                }
+                Next::Deadlock => {
+                    self.finish(Ending::Deadlock);
+                    crate::plugin::leave(DEADLOCK_STATUS);
+                }
+            }
+        }
+    }
+
+    /// When a deadline comes in the host's time, for threads that wait beside others that are in the host: simulated
+    /// time must not rush ahead of input that is on its way.
+    pub(super) fn host_time_of(&self, deadline: Ticks) -> Instant {
+        let wait = deadline.saturating_sub(self.latest);
+        Instant::now() + Duration::from_nanos(clock::nanoseconds(&self.settings.machine, wait))
+    }
+
+    /// Passes the turn on and does not wait for it.
+    pub(super) fn hand_over(&mut self) {
+        if self.pass_on(false) == Some(self.me) && self.threads[self.me].state == State::Gone {
+            unreachable!("a thread that has ended is not ready");
+        }
+    }
+
+    /// Passes the turn on, and waits until it comes back. The state of the caller says what it waits for.
+    pub(crate) fn yield_turn(&mut self, state: *const u64) -> Gate {
+        let me = self.me;
+        self.save();
+        if self.pass_on(false) == Some(me) {
+            return Gate::Open;
+        }
+        wait_for_turn(me, state)
+    }
+
+    /// The calling thread waits for its turn at `key`.
+    pub(crate) fn wait_until(&mut self, key: Ticks, state: *const u64) -> Gate {
+        self.save();
+        self.schedule.make_ready(&mut self.threads, self.me, key);
+        self.yield_turn(state)
+    }
+}

@@ -1,0 +1,136 @@
+//! Threads that spin are put to sleep, exactly.
+//!
+//! A thread that only reads, and comes back to the same instruction with the same registers, will do so for ever unless
+//! one of the lines that it read changes; and a line that its core holds cannot change before the core loses it. Such
+//! a thread needs no turn until then. When the line is taken from its core, it goes on at the time at which its loop
+//! would have come round next: nothing that it did in between could have been seen by anybody.
+//!
+//! A loop that counts (spins a while, then sleeps) changes a register and is not taken for a spin. A loop whose only
+//! state is in vector or flag registers would be; none is known.
+
+use crate::model::Ticks;
+use crate::plugin::registers::Registers;
+use crate::plugin::simulator::{Gate, Simulator};
+use crate::plugin::thread::{Observation, Spin};
+
+/// Accesses that a loop may have.
+const STEPS: u32 = 256;
+/// Lines that it may read.
+const LINES: usize = 16;
+/// How often the registers may differ before the loop is given up.
+const TRIES: u32 = 3;
+
+impl Simulator {
+    /// The thread that has the turn does something that is not a read of a line that its core holds.
+    pub(crate) fn interrupt_observation(&mut self) {
+        let me = self.current();
+        let thread = &mut self.threads[me];
+        thread.suspect = false;
+        thread.observation = None;
+    }
+
+    /// The thread that has the turn is about to read, at `now`, a line that its core holds. Returns whether it spins.
+    pub(crate) fn is_spinning(
+        &mut self,
+        place: u64,
+        line: u64,
+        now: Ticks,
+        registers: Registers,
+    ) -> bool {
+        let me = self.current();
+        let thread = &mut self.threads[me];
+        let Some(observation) = thread.observation.as_mut() else {
+            if thread.suspect || thread.spun_at == place {
+                thread.suspect = false;
+                thread.observation = Some(Box::new(Observation {
+                    place,
+                    registers: registers.all(),
+                    at: now,
+                    lines: vec![line],
+                    steps: 0,
+                    tries: 0,
+                }));
+            }
+            return false;
+        };
+        if !observation.lines.contains(&line) {
+            observation.lines.push(line);
+        }
+        observation.steps += 1;
+        if observation.steps > STEPS || observation.lines.len() > LINES {
+            thread.observation = None;
+            return false;
+        }
+        if observation.place != place {
+            return false;
+        }
+        let all = registers.all();
+        if observation.registers != all {
+            observation.registers = all;
+            observation.at = now;
+            observation.lines.clear();
+            observation.lines.push(line);
+            observation.steps = 0;
+            observation.tries += 1;
+            if observation.tries > TRIES {
+                thread.observation = None;
+                thread.spun_at = 0;
+            }
+            return false;
+        }
+        now > observation.at
+    }
+
+    /// The thread that has the turn spins, and waits until a line is taken from its core. It is about to read at `now`.
+    pub(crate) fn spin(&mut self, now: Ticks, state: *const u64) -> Gate {
+        let me = self.current();
+        let Some(observation) = self.threads[me].observation.take() else {
+            return Gate::Open;
+        };
+        for &line in &observation.lines {
+            self.waits.watch(line, me);
+        }
+        let thread = &mut self.threads[me];
+        thread.spun_at = observation.place;
+        thread.spin = Some(Box::new(Spin {
+            at: observation.at,
+            now,
+            period: now - observation.at,
+            lines: observation.lines,
+        }));
+        self.save();
+        self.schedule.spin(&mut self.threads, me);
+        let gate = self.yield_turn(state);
+        if gate == Gate::Open {
+            // The end of its slice may have come instead.
+            self.stop_spin(me);
+        }
+        gate
+    }
+
+    /// A core has lost a line at `when`: what spins on it there goes on.
+    pub(crate) fn wake_spinners(&mut self, core: u16, line: u64, when: Ticks) {
+        while let Some(&thread) = self
+            .waits
+            .watchers(line)
+            .iter()
+            .find(|&&thread| self.threads[thread].core == Some(core))
+        {
+            let spin = self.threads[thread].spin.take();
+            self.stop_spin(thread);
+            let Some(spin) = spin else {
+                self.waits.unwatch(line, thread);
+                continue;
+            };
+            for &watched in &spin.lines {
+                self.waits.unwatch(watched, thread);
+            }
+            let rounds = when.saturating_sub(spin.at).div_ceil(spin.period);
+            // It has been there already in a round that came too early to see what has changed.
+            let next = spin.at + rounds * spin.period;
+            let time = self.threads[thread].time;
+            self.threads[thread].time = (time + next).saturating_sub(spin.now);
+            self.schedule.unspin(&mut self.threads, thread, next);
+        }
+    }
+}

@@ -1,0 +1,571 @@
+//! What a run comes to: figures per operation, shares of time, the worst lines by name.
+
+use std::collections::HashSet;
+
+use serde::Serialize;
+
+use super::raw::{Counts, Ending, LineResult, ProcessResult};
+use super::symbols::{Place, Symbols};
+use crate::run::Run;
+
+/// The version of the JSON that is made of a [`Summary`].
+pub const VERSION: u64 = 1;
+
+/// What is not modelled, so that no report can be read as if it were.
+pub const NOT_MODELLED: [&str; 5] = [
+    "the capacity of caches",
+    "the bandwidth of memory and links",
+    "simultaneous multithreading",
+    "reordering within a core",
+    "what the kernel does",
+];
+
+/// What a run comes to. Its fields, as JSON, are described in `docs/json.md`.
+#[derive(Clone, Debug, Serialize)]
+#[non_exhaustive]
+pub struct Summary {
+    /// The version of this form.
+    pub version: u64,
+    /// What ran without being simulated: the figures say nothing about it.
+    pub unsimulated: Vec<String>,
+    /// The machine.
+    pub machine: MachineSummary,
+    /// The process that the figures are about.
+    pub process: ProcessSummary,
+    /// All processes that were simulated; empty if there was but one.
+    pub processes: Vec<ProcessSummary>,
+    /// Whether the figures are about the marked region alone.
+    pub region: Option<RegionSummary>,
+    /// Totals.
+    pub totals: Totals,
+    /// The same for each operation, if the program said how many it did.
+    pub per_operation: Option<PerOperation>,
+    /// The share of the time that threads had a core in which they waited for lines that others had. 0 to 1.
+    pub stall_share: f64,
+    /// The share in which they waited for others to be served first. 0 to 1.
+    pub queue_share: f64,
+    /// Operations in a millisecond of simulated time, if the program said how many it did.
+    pub operations_per_ms: Option<f64>,
+    /// The same program on one core of the machine, if that was run.
+    pub one_core: Option<OneCore>,
+    /// How much the figures differ from seed to seed, if there were several.
+    pub spread: Option<Spread>,
+    /// How many lines went from core to core.
+    pub lines_seen: u64,
+    /// The worst of them, the worst first.
+    pub lines: Vec<LineSummary>,
+    /// Who sleeps, if nobody could go on.
+    pub sleepers: Vec<SleeperSummary>,
+    /// Why another run may give other figures. If empty, it gives the same.
+    pub not_reproducible: Vec<String>,
+    /// What is wrong with the marks.
+    pub warnings: Vec<String>,
+    /// How often a thread was let go out of turn because the emulator needed it.
+    pub forced: u64,
+    /// How many accesses were ordered only after they were made.
+    pub unordered: u64,
+    /// Whether the program was ended because it took too long.
+    pub timed_out: bool,
+    /// How many cycles a core could be ahead of the others.
+    pub run_ahead: u64,
+    /// Where arbitrary choices came from.
+    pub seed: u64,
+    /// The version of QEMU.
+    pub qemu: String,
+    /// What the simulator leaves out.
+    pub not_modelled: [&'static str; 5],
+}
+
+/// A machine, in short.
+#[derive(Clone, Debug, Serialize)]
+pub struct MachineSummary {
+    /// Its name.
+    pub name: String,
+    /// Its cores.
+    pub cores: usize,
+    /// Million cycles in a second.
+    pub megahertz: u32,
+    /// Bytes in a line.
+    pub line_size: u64,
+}
+
+/// A process, in short.
+#[derive(Clone, Debug, Serialize)]
+pub struct ProcessSummary {
+    /// The program.
+    pub program: String,
+    /// How its simulation ended.
+    pub ending: Ending,
+    /// Its status, or the signal that killed it.
+    pub exit_code: i32,
+    /// Its threads.
+    pub threads: u64,
+    /// The instructions they executed.
+    pub instructions: u64,
+    /// Simulated nanoseconds.
+    pub elapsed_ns: f64,
+    /// Lines that went from core to core.
+    pub transfers: u64,
+}
+
+/// The region that the program has marked.
+#[derive(Clone, Debug, Serialize)]
+pub struct RegionSummary {
+    /// How often it was entered.
+    pub entered: u64,
+    /// By how many threads.
+    pub threads: u64,
+    /// The operations they said they did.
+    pub operations: u64,
+    /// Simulated nanoseconds from the first entry to the last exit.
+    pub elapsed_ns: f64,
+    /// Simulated nanoseconds that threads had a core in it, added up.
+    pub busy_ns: f64,
+}
+
+/// Coherence events.
+#[derive(Clone, Copy, Debug, Default, Serialize)]
+pub struct Totals {
+    /// Lines that went from one core's cache to another's.
+    pub transfers: u64,
+    /// Those of them that went to be read.
+    pub reads: u64,
+    /// Those that went to be written.
+    pub writes: u64,
+    /// Lines that others had to give up so that a core that had them could write them.
+    pub upgrades: u64,
+    /// Copies that cores lost.
+    pub invalidations: u64,
+    /// Lines that came from memory for the first time.
+    pub cold: u64,
+    /// Lines that came from memory again.
+    pub memory: u64,
+    /// Nanoseconds that cores waited, but for cold lines.
+    pub stall_ns: f64,
+    /// Nanoseconds of these that they waited for others to be served first.
+    pub queued_ns: f64,
+    /// Nanoseconds that cores waited for cold lines.
+    pub cold_stall_ns: f64,
+}
+
+/// Coherence events for each operation.
+#[derive(Clone, Copy, Debug, Serialize)]
+pub struct PerOperation {
+    /// See [`Totals::transfers`].
+    pub transfers: f64,
+    /// See [`Totals::upgrades`].
+    pub upgrades: f64,
+    /// See [`Totals::invalidations`].
+    pub invalidations: f64,
+    /// See [`Totals::cold`].
+    pub cold: f64,
+    /// Nanoseconds that a thread was at an operation.
+    pub busy_ns: f64,
+}
+
+/// The same program on one core.
+#[derive(Clone, Copy, Debug, Serialize)]
+pub struct OneCore {
+    /// Operations in a millisecond there.
+    pub operations_per_ms: f64,
+    /// How many times as many all cores do.
+    pub speedup: f64,
+}
+
+/// How much figures differ from seed to seed.
+#[derive(Clone, Debug, Serialize)]
+pub struct Spread {
+    /// The seeds.
+    pub seeds: Vec<u64>,
+    /// The figures.
+    pub figures: Vec<SpreadOf>,
+}
+
+/// How much one figure differs.
+#[derive(Clone, Debug, Serialize)]
+pub struct SpreadOf {
+    /// Its name.
+    pub name: &'static str,
+    /// The least.
+    pub least: f64,
+    /// The one in the middle.
+    pub median: f64,
+    /// The greatest.
+    pub most: f64,
+}
+
+/// A line of memory.
+#[derive(Clone, Debug, Serialize)]
+pub struct LineSummary {
+    /// Its address.
+    pub address: u64,
+    /// The variables in it, or the kind of memory.
+    pub memory: String,
+    /// What the program calls it.
+    pub label: Option<String>,
+    /// What was done to it.
+    pub totals: Totals,
+    /// Its share of all waiting, 0 to 1.
+    pub share: f64,
+    /// The cores that fetched it to read.
+    pub readers: Vec<u32>,
+    /// The cores that fetched it to write.
+    pub writers: Vec<u32>,
+    /// The instructions that did, the worst first.
+    pub places: Vec<PlaceSummary>,
+    /// Events of further instructions.
+    pub elsewhere: u64,
+}
+
+/// An instruction that waited for a line.
+#[derive(Clone, Debug, Serialize)]
+pub struct PlaceSummary {
+    /// Its address.
+    pub pc: u64,
+    /// Where that is.
+    #[serde(flatten)]
+    pub place: Place,
+    /// Whether it wrote.
+    pub write: bool,
+    /// How often it waited.
+    pub events: u64,
+    /// Its share of the waiting for this line, 0 to 1.
+    pub share: f64,
+}
+
+/// A thread that sleeps for ever.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct SleeperSummary {
+    /// Its number within the process.
+    pub thread: u64,
+    /// What it waits for.
+    pub why: String,
+    /// The word it waits at, if it does.
+    pub address: Option<u64>,
+    /// What lies there.
+    pub memory: Option<String>,
+    /// The address of the instruction it is at.
+    pub pc: u64,
+    /// Where that is.
+    #[serde(flatten)]
+    pub place: Place,
+}
+
+/// Why the figures of a run must not be used.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Nothing {
+    /// No instruction was simulated.
+    Instructions,
+    /// The program marked a region in which no operation was simulated.
+    Operations,
+    /// The program marked no region, and one was needed.
+    Region,
+}
+
+impl std::fmt::Display for Nothing {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(match self {
+            Self::Instructions => "nothing of the program was simulated",
+            Self::Operations => {
+                "the program marked a region, but no operation was simulated in it"
+            }
+            Self::Region => {
+                "the program marked no region, so there are no operations to count; percolog-roi marks one"
+            }
+        })
+    }
+}
+
+impl std::error::Error for Nothing {}
+
+/// How many operations one core does: what a machine's throughput is compared with.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Baseline {
+    operations_per_ms: f64,
+}
+
+impl Baseline {
+    /// Of a run on one core. `None` if the program did not say how many operations it did.
+    #[must_use]
+    pub fn of(run: &Run) -> Option<Self> {
+        throughput(run.main()?).map(|operations_per_ms| Self { operations_per_ms })
+    }
+}
+
+impl Run {
+    /// What this run comes to.
+    #[must_use]
+    pub fn summary(&self) -> Summary {
+        Summary::new(self)
+    }
+}
+
+/// Nanoseconds of the machine.
+fn nanoseconds(process: &ProcessResult, ticks: u64) -> f64 {
+    let ticks_per_us = process.ticks_per_cycle.max(1) as f64 * f64::from(process.megahertz.max(1));
+    ticks as f64 * 1000.0 / ticks_per_us
+}
+
+fn throughput(process: &ProcessResult) -> Option<f64> {
+    let region = &process.region;
+    let elapsed = nanoseconds(process, region.elapsed);
+    (region.operations > 0 && elapsed > 0.0).then(|| region.operations as f64 * 1e6 / elapsed)
+}
+
+fn share(part: u64, whole: u64) -> f64 {
+    if whole == 0 {
+        0.0
+    } else {
+        part as f64 / whole as f64
+    }
+}
+
+fn totals(process: &ProcessResult, counts: &Counts) -> Totals {
+    Totals {
+        transfers: counts.transfers(),
+        reads: counts.reads,
+        writes: counts.writes,
+        upgrades: counts.upgrades,
+        invalidations: counts.invalidations,
+        cold: counts.cold,
+        memory: counts.memory,
+        stall_ns: nanoseconds(process, counts.stall),
+        queued_ns: nanoseconds(process, counts.queued),
+        cold_stall_ns: nanoseconds(process, counts.cold_stall),
+    }
+}
+
+impl Summary {
+    fn new(run: &Run) -> Self {
+        let none = ProcessResult::default();
+        let main = run.main().unwrap_or(&none);
+        let counts = main.counts();
+        let marked = main.region.entered > 0;
+        let busy = if marked {
+            main.region.busy
+        } else {
+            main.cores_detail.iter().map(|core| core.busy).sum()
+        };
+        let operations = main.region.operations;
+        let per = |count: u64| count as f64 / operations as f64;
+        let symbols = Symbols::new(&main.maps);
+        Self {
+            version: VERSION,
+            unsimulated: unsimulated(run),
+            machine: MachineSummary {
+                name: run.machine.name.clone(),
+                cores: run.machine.cores,
+                megahertz: run.machine.megahertz,
+                line_size: run.machine.line_size,
+            },
+            process: process_summary(main),
+            processes: if run.processes.len() > 1 {
+                run.processes.iter().map(process_summary).collect()
+            } else {
+                Vec::new()
+            },
+            region: marked.then(|| RegionSummary {
+                entered: main.region.entered,
+                threads: main.region.threads,
+                operations,
+                elapsed_ns: nanoseconds(main, main.region.elapsed),
+                busy_ns: nanoseconds(main, main.region.busy),
+            }),
+            totals: totals(main, counts),
+            per_operation: (operations > 0).then(|| PerOperation {
+                transfers: per(counts.transfers()),
+                upgrades: per(counts.upgrades),
+                invalidations: per(counts.invalidations),
+                cold: per(counts.cold),
+                busy_ns: nanoseconds(main, main.region.busy) / operations as f64,
+            }),
+            stall_share: share(counts.stall, busy),
+            queue_share: share(counts.queued, busy),
+            operations_per_ms: throughput(main),
+            one_core: None,
+            spread: None,
+            lines_seen: main.lines_seen,
+            lines: main
+                .lines
+                .iter()
+                .map(|line| line_summary(main, line, counts.stall, &symbols))
+                .collect(),
+            sleepers: sleepers(main, &symbols),
+            not_reproducible: once(run, |process| &process.not_reproducible),
+            warnings: once(run, |process| &process.warnings),
+            forced: run.processes.iter().map(|process| process.forced).sum(),
+            unordered: run.processes.iter().map(|process| process.unordered).sum(),
+            timed_out: run.timed_out,
+            run_ahead: run.run_ahead,
+            seed: run.seed,
+            qemu: run.qemu.clone(),
+            not_modelled: NOT_MODELLED,
+        }
+    }
+
+    /// Compares the throughput with that of one core.
+    #[must_use]
+    pub fn against(mut self, baseline: Baseline) -> Self {
+        self.one_core = self.operations_per_ms.map(|operations_per_ms| OneCore {
+            operations_per_ms: baseline.operations_per_ms,
+            speedup: operations_per_ms / baseline.operations_per_ms,
+        });
+        self
+    }
+
+    /// Says how much the figures of this run and of `others`, on other seeds, differ.
+    #[must_use]
+    pub fn with_spread(mut self, others: &[Summary]) -> Self {
+        let all = || std::iter::once(&self).chain(others);
+        let spread = |name, figure: &dyn Fn(&Summary) -> Option<f64>| {
+            let mut figures: Vec<f64> = all().filter_map(figure).collect();
+            figures.sort_by(f64::total_cmp);
+            Some(SpreadOf {
+                name,
+                least: *figures.first()?,
+                median: figures[figures.len() / 2],
+                most: *figures.last()?,
+            })
+        };
+        let figures = [
+            spread("transfers per operation", &|run| {
+                run.per_operation.map(|per| per.transfers)
+            }),
+            spread("upgrades per operation", &|run| {
+                run.per_operation.map(|per| per.upgrades)
+            }),
+            spread("transfers", &|run| Some(run.totals.transfers as f64)),
+            spread("share of time waiting", &|run| Some(run.stall_share)),
+            spread("operations per ms", &|run| run.operations_per_ms),
+        ];
+        self.spread = Some(Spread {
+            seeds: all().map(|run| run.seed).collect(),
+            figures: figures.into_iter().flatten().collect(),
+        });
+        self
+    }
+
+    /// Whether there is anything that figures can be about.
+    ///
+    /// # Errors
+    ///
+    /// When nothing was simulated, or nothing in the region that the program marked.
+    pub fn check(&self) -> Result<(), Nothing> {
+        if self.process.instructions == 0 {
+            return Err(Nothing::Instructions);
+        }
+        match &self.region {
+            Some(region) if region.operations == 0 || region.busy_ns <= 0.0 => {
+                Err(Nothing::Operations)
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// The figures per operation.
+    ///
+    /// # Errors
+    ///
+    /// As [`Summary::check`], and when the program marked no region.
+    pub fn operations(&self) -> Result<PerOperation, Nothing> {
+        self.check()?;
+        self.per_operation.ok_or(Nothing::Region)
+    }
+}
+
+fn process_summary(process: &ProcessResult) -> ProcessSummary {
+    ProcessSummary {
+        program: process.program.clone(),
+        ending: process.ending,
+        exit_code: match process.ending {
+            // As a shell has it: 128 and the signal.
+            Ending::Signal if process.exit_code > 128 => process.exit_code - 128,
+            _ => process.exit_code,
+        },
+        threads: process.threads,
+        instructions: process.instructions,
+        elapsed_ns: nanoseconds(process, process.elapsed),
+        transfers: process.whole.transfers(),
+    }
+}
+
+/// What any process says of itself, once.
+fn once(run: &Run, of: impl Fn(&ProcessResult) -> &Vec<String>) -> Vec<String> {
+    let mut seen = HashSet::new();
+    run.processes
+        .iter()
+        .flat_map(|process| of(process).iter())
+        .filter(|text| seen.insert(text.as_str()))
+        .cloned()
+        .collect()
+}
+
+/// What the processes name, and processes that have left nothing at all.
+fn unsimulated(run: &Run) -> Vec<String> {
+    let mut all = once(run, |process| &process.unsimulated);
+    let known: HashSet<u32> = run.processes.iter().map(|process| process.pid).collect();
+    let lost = run
+        .processes
+        .iter()
+        .flat_map(|process| &process.children)
+        .filter(|child| !known.contains(child))
+        .collect::<HashSet<_>>()
+        .len();
+    match lost {
+        0 => {}
+        1 => all.push("a process that it started, which left no result".to_owned()),
+        _ => all.push(format!(
+            "{lost} processes that it started, which left no result"
+        )),
+    }
+    all
+}
+
+fn line_summary(
+    process: &ProcessResult,
+    line: &LineResult,
+    stall: u64,
+    symbols: &Symbols,
+) -> LineSummary {
+    LineSummary {
+        address: line.line,
+        memory: symbols.memory(line.line, process.line_size.max(1)),
+        label: line.label.clone(),
+        totals: totals(process, &line.counts),
+        share: share(line.counts.stall, stall),
+        readers: line.readers.clone(),
+        writers: line.writers.clone(),
+        places: line
+            .places
+            .iter()
+            .map(|place| PlaceSummary {
+                pc: place.pc,
+                place: symbols.place(place.pc),
+                write: place.write,
+                events: place.events,
+                // A place's waiting includes cold misses.
+                share: share(
+                    place.stall,
+                    line.counts.stall.saturating_add(line.counts.cold_stall),
+                ),
+            })
+            .collect(),
+        elsewhere: line.elsewhere,
+    }
+}
+
+fn sleepers(process: &ProcessResult, symbols: &Symbols) -> Vec<SleeperSummary> {
+    process
+        .sleepers
+        .iter()
+        .map(|sleeper| SleeperSummary {
+            thread: sleeper.thread,
+            why: sleeper.why.clone(),
+            address: (sleeper.address != 0).then_some(sleeper.address),
+            memory: (sleeper.address != 0).then(|| symbols.memory(sleeper.address, 4)),
+            pc: sleeper.pc,
+            place: symbols.place(sleeper.pc),
+        })
+        .collect()
+}

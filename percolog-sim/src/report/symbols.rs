@@ -1,0 +1,471 @@
+//! What lies at an address of the guest: the variable, the function, the file and line, or at least the kind of memory.
+
+use std::fs;
+use std::path::Path;
+
+use object::{Object, ObjectSection, ObjectSegment, ObjectSymbol, SymbolKind};
+
+/// As large as stacks are by default: other memory may follow without a border.
+const STACK: u64 = 8 << 20;
+
+/// Longest name of a variable or function that is printed whole.
+const LONGEST: usize = 120;
+
+/// The programs and libraries of a process, and what else it had mapped.
+pub(crate) struct Symbols {
+    modules: Vec<Module>,
+    /// All mappings, in ascending order.
+    mappings: Vec<Mapping>,
+}
+
+/// A line of `/proc/self/maps`.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+struct Mapping {
+    start: u64,
+    /// The address behind the last one.
+    end: u64,
+    /// Whether anything can be done with it.
+    usable: bool,
+    /// From where in the file.
+    offset: u64,
+    /// The file, a kind in brackets, or nothing.
+    name: String,
+}
+
+/// An ELF file that is mapped.
+struct Module {
+    path: String,
+    /// Its name without the folders.
+    name: String,
+    /// What is to be taken from an address to have the one that the file was linked for.
+    bias: u64,
+    /// First address that belongs to it, and the one behind the last, as linked.
+    range: (u64, u64),
+    /// Variables: address as linked, size, name.
+    variables: Vec<(u64, u64, String)>,
+    /// Functions, likewise: for programs without debugging information.
+    functions: Vec<(u64, u64, String)>,
+    /// Sections: address as linked, size, name.
+    sections: Vec<(u64, u64, String)>,
+    /// Lines and inlined functions, read when they are asked for first.
+    lines: std::cell::OnceCell<Option<addr2line::Loader>>,
+}
+
+/// Where an instruction is.
+#[derive(Clone, Debug, Default, PartialEq, Eq, serde::Serialize)]
+pub struct Place {
+    /// The function it is in, or the program and the address.
+    pub function: String,
+    /// The file of the source, if the program was compiled with debugging information.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub file: Option<String>,
+    /// The line in it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub line: Option<u32>,
+}
+
+impl Symbols {
+    /// Reads the symbols of what `maps` names: the text of `/proc/self/maps`.
+    pub(crate) fn new(maps: &str) -> Self {
+        let mut mappings = Vec::new();
+        let mut modules: Vec<Module> = Vec::new();
+        for line in maps.lines() {
+            let Some(mapping) = Mapping::parse(line) else {
+                continue;
+            };
+            let path = &mapping.name;
+            if path.starts_with('/') && !modules.iter().any(|module| module.path == *path) {
+                modules.extend(Module::open(path, mapping.start, mapping.offset));
+            }
+            mappings.push(mapping);
+        }
+        mappings.sort();
+        Self { modules, mappings }
+    }
+
+    fn module(&self, address: u64) -> Option<&Module> {
+        self.modules.iter().find(|module| {
+            let linked = address.wrapping_sub(module.bias);
+            (module.range.0..module.range.1).contains(&linked)
+        })
+    }
+
+    /// What lies in the `size` bytes from `start`: variables, or the kind of memory.
+    pub(crate) fn memory(&self, start: u64, size: u64) -> String {
+        if let Some(module) = self.module(start) {
+            return module.data(start.wrapping_sub(module.bias), size);
+        }
+        // A line may begin in front of a module's data and reach into it.
+        if let Some(module) = self.module(start.saturating_add(size - 1)) {
+            return module.data(start.wrapping_sub(module.bias), size);
+        }
+        let at = self
+            .mappings
+            .partition_point(|mapping| mapping.end <= start);
+        let found = self
+            .mappings
+            .get(at)
+            .filter(|mapping| mapping.start <= start);
+        let Some(mapping) = found else {
+            return "memory that is no longer mapped".to_owned();
+        };
+        let before = at
+            .checked_sub(1)
+            .and_then(|before| self.mappings.get(before));
+        if mapping.name.starts_with('/') {
+            format!("mapped {}", file_name(&mapping.name))
+        } else if self.is_heap(mapping.start) {
+            "heap".to_owned()
+        } else if before.is_some_and(|before| before.guards(mapping))
+            && start - mapping.start < STACK
+        {
+            "a thread's stack".to_owned()
+        } else {
+            "allocated memory".to_owned()
+        }
+    }
+
+    /// Whether a mapping is what the guest's `brk` has given: it lies right behind the program.
+    fn is_heap(&self, start: u64) -> bool {
+        /// The kernel may leave a gap, QEMU leaves none but that of a page.
+        const NEAR: u64 = 1 << 16;
+        self.modules.first().is_some_and(|program| {
+            let end = program.range.1.wrapping_add(program.bias);
+            (end.saturating_sub(NEAR)..end.saturating_add(NEAR)).contains(&start)
+        })
+    }
+
+    /// Where an instruction is.
+    pub(crate) fn place(&self, pc: u64) -> Place {
+        match self.module(pc) {
+            Some(module) => module.place(pc.wrapping_sub(module.bias)),
+            None => Place {
+                function: format!("code at {pc:#x}"),
+                ..Place::default()
+            },
+        }
+    }
+}
+
+impl Mapping {
+    /// Reads `start-end rights offset device inode path`.
+    fn parse(line: &str) -> Option<Self> {
+        let mut rest = line;
+        let mut field = || {
+            let trimmed = rest.trim_start();
+            let (field, behind) = trimmed.split_at(trimmed.find(' ').unwrap_or(trimmed.len()));
+            rest = behind;
+            field
+        };
+        let range = field();
+        let rights = field();
+        let offset = field();
+        let _device = field();
+        let _inode = field();
+        let (start, end) = range.split_once('-')?;
+        let hex = |text| u64::from_str_radix(text, 16).ok();
+        Some(Self {
+            start: hex(start)?,
+            end: hex(end)?,
+            usable: !rights.starts_with("---"),
+            offset: hex(offset)?,
+            name: rest.trim().to_owned(),
+        })
+    }
+
+    /// Whether this is there to catch what grows out of `above`, as below a stack.
+    fn guards(&self, above: &Self) -> bool {
+        /// Guards are a page, or a few. What an allocator has reserved for later is larger.
+        const GUARD: u64 = 1 << 16;
+        !self.usable && self.end == above.start && self.end - self.start <= GUARD
+    }
+}
+
+fn file_name(path: &str) -> &str {
+    path.rsplit('/').next().unwrap_or(path)
+}
+
+impl Module {
+    /// Reads the file that is mapped at `start` from `offset` on. `None` if it is no ELF file.
+    fn open(path: &str, start: u64, offset: u64) -> Option<Self> {
+        // Data files may be large: the first bytes decide.
+        let mut magic = [0_u8; 4];
+        let mut file = fs::File::open(path).ok()?;
+        std::io::Read::read_exact(&mut file, &mut magic).ok()?;
+        if magic != *b"\x7fELF" {
+            return None;
+        }
+        let bytes = fs::read(path).ok()?;
+        let elf = object::File::parse(&*bytes).ok()?;
+        let mut range = (u64::MAX, 0);
+        let mut bias = None;
+        for segment in elf.segments() {
+            let (in_file, size) = segment.file_range();
+            let address = segment.address();
+            range.0 = range.0.min(address);
+            range.1 = range.1.max(address.saturating_add(segment.size()));
+            // Mappings begin at whole pages, segments need not.
+            let page = segment.align().max(1);
+            let from = in_file - in_file % page;
+            if bias.is_none() && offset >= from && offset < in_file.saturating_add(size) {
+                let linked = address.wrapping_sub(in_file).wrapping_add(offset);
+                bias = Some(start.wrapping_sub(linked));
+            }
+        }
+        let mut variables = Vec::new();
+        let mut functions = Vec::new();
+        for symbol in elf.symbols().chain(elf.dynamic_symbols()) {
+            if !symbol.is_definition() {
+                continue;
+            }
+            let Ok(name) = symbol.name() else { continue };
+            let entry = || (symbol.address(), symbol.size(), name.to_owned());
+            match symbol.kind() {
+                SymbolKind::Data | SymbolKind::Unknown if symbol.size() > 0 => {
+                    variables.push(entry())
+                }
+                SymbolKind::Text => functions.push(entry()),
+                _ => {}
+            }
+        }
+        for symbols in [&mut variables, &mut functions] {
+            symbols.sort();
+            // The same symbol in both tables, or under two names.
+            symbols.dedup_by_key(|(address, size, _)| (*address, *size));
+        }
+        let sections = elf
+            .sections()
+            .filter(|section| section.address() != 0)
+            .filter_map(|section| {
+                Some((
+                    section.address(),
+                    section.size(),
+                    section.name().ok()?.to_owned(),
+                ))
+            })
+            .collect();
+        Some(Self {
+            path: path.to_owned(),
+            name: file_name(path).to_owned(),
+            bias: bias?,
+            range,
+            variables,
+            functions,
+            sections,
+            lines: std::cell::OnceCell::new(),
+        })
+    }
+
+    /// The variables in `size` bytes, or the section.
+    fn data(&self, start: u64, size: u64) -> String {
+        /// More are counted, not named.
+        const NAMED: usize = 3;
+        let behind = start.saturating_add(size);
+        let inside: Vec<_> = self
+            .variables
+            .iter()
+            .filter(|(address, length, _)| {
+                *address < behind && address.saturating_add(*length) > start
+            })
+            .collect();
+        if inside.is_empty() {
+            return match section(&self.sections, start) {
+                Some((address, name)) => format!("{}({name}+{:#x})", self.name, start - address),
+                None => format!("{}+{start:#x}", self.name),
+            };
+        }
+        let mut text = String::new();
+        for (address, _, name) in inside.iter().take(NAMED) {
+            if !text.is_empty() {
+                text.push_str(", ");
+            }
+            text.push_str(&demangled(name));
+            // Where in a large variable the line begins.
+            if *address < start {
+                text.push_str(&format!("+{:#x}", start - address));
+            }
+        }
+        if inside.len() > NAMED {
+            text.push_str(&format!(", and {} more", inside.len() - NAMED));
+        }
+        text
+    }
+
+    fn place(&self, address: u64) -> Place {
+        let mut place = Place::default();
+        let lines = self
+            .lines
+            .get_or_init(|| addr2line::Loader::new(Path::new(&self.path)).ok());
+        if let Some(mut frames) = lines
+            .as_ref()
+            .and_then(|lines| lines.find_frames(address).ok())
+        {
+            // The innermost function that is not one of the language's own: `fetch_add` itself is never to blame.
+            let mut decided = false;
+            while let Ok(Some(frame)) = frames.next() {
+                let file = frame.location.as_ref().and_then(|location| location.file);
+                if decided {
+                    break;
+                }
+                decided = !file.is_some_and(is_of_the_language);
+                if !decided && place.file.is_some() {
+                    continue;
+                }
+                if let Some(name) = &frame.function
+                    && let Ok(name) = name.raw_name()
+                {
+                    place.function = demangled(&name);
+                }
+                place.file = file.map(str::to_owned);
+                place.line = frame.location.as_ref().and_then(|location| location.line);
+            }
+        }
+        if place.function.is_empty() {
+            let before = self
+                .functions
+                .partition_point(|(start, ..)| *start <= address);
+            // Some functions written by hand have no size: such a one reaches up to the next.
+            let function = self.functions[..before]
+                .iter()
+                .rev()
+                .take(4)
+                .find(|(start, size, _)| *size == 0 || address < start.saturating_add(*size));
+            place.function = match function {
+                Some((start, _, name)) => format!(
+                    "{}+{:#x} in {}",
+                    demangled(name),
+                    address - start,
+                    self.name
+                ),
+                None => format!("{}+{address:#x}", self.name),
+            };
+        }
+        place
+    }
+}
+
+/// Whether a file of the source belongs to a compiler.
+fn is_of_the_language(file: &str) -> bool {
+    file.starts_with("/rustc/")
+        || file.contains("/lib/rustlib/src/rust/library/")
+        || file.starts_with("/usr/include/")
+        || file.contains("/include/c++/")
+        || file.starts_with("/usr/lib/gcc/")
+}
+
+fn section(sections: &[(u64, u64, String)], at: u64) -> Option<(u64, &str)> {
+    sections
+        .iter()
+        .find(|(address, size, _)| (*address..address.saturating_add(*size)).contains(&at))
+        .map(|(address, _, name)| (*address, name.as_str()))
+}
+
+/// The name as the programmer wrote it.
+pub(crate) fn demangled(name: &str) -> String {
+    // Symbol versions (`environ@@GLIBC_2.2.5`) say nothing here.
+    let plain = name.split("@@").next().unwrap_or(name);
+    let full = if let Ok(rust) = rustc_demangle::try_demangle(plain) {
+        // Without the hash.
+        format!("{rust:#}")
+    } else if plain.starts_with("_Z") {
+        cpp_demangle::Symbol::new(plain)
+            .ok()
+            .and_then(|symbol| {
+                symbol
+                    .demangle(&cpp_demangle::DemangleOptions::default())
+                    .ok()
+            })
+            .unwrap_or_else(|| plain.to_owned())
+    } else {
+        plain.to_owned()
+    };
+    if full.chars().count() <= LONGEST {
+        return full;
+    }
+    let mut short: String = full.chars().take(LONGEST - 1).collect();
+    short.push('…');
+    short
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn maps_are_read_with_and_without_names() {
+        let line =
+            "4000004000-4000005000 rw-p 00003000 fe:00 9995327                        /tmp/a file";
+        let mapping = Mapping {
+            start: 0x40_0000_4000,
+            end: 0x40_0000_5000,
+            usable: true,
+            offset: 0x3000,
+            name: "/tmp/a file".to_owned(),
+        };
+        assert_eq!(Mapping::parse(line), Some(mapping));
+        let line = "4000005000-4000026000 ---p 00000000 00:00 0 ";
+        let none = Mapping::parse(line).expect("it is one");
+        assert_eq!((none.usable, none.name.as_str()), (false, ""));
+        assert_eq!(Mapping::parse("nonsense"), None);
+        assert_eq!(Mapping::parse(""), None);
+    }
+
+    #[test]
+    fn stacks_lie_above_their_guards() {
+        let symbols = Symbols::new(
+            "10000-11000 ---p 0 00:00 0\n11000-2011000 rw-p 0 00:00 0\n4000000-4100000 rw-p 0 00:00 0\n\
+             5000000-9000000 ---p 0 00:00 0\n9000000-9001000 rw-p 0 00:00 0\n\
+             a000000-a001000 rw-p 0 00:00 0 /data/file\n",
+        );
+        for (address, memory) in [
+            (0x11_000, "a thread's stack"),
+            (0x81_0fff, "a thread's stack"),
+            (0x81_1000, "allocated memory"),
+            (0x400_0000, "allocated memory"),
+            (0x900_0000, "allocated memory"),
+            (0xa00_0040, "mapped file"),
+            (0xb00_0000, "memory that is no longer mapped"),
+        ] {
+            assert_eq!(symbols.memory(address, 64), memory, "{address:#x}");
+        }
+    }
+
+    #[test]
+    fn names_are_as_the_programmer_wrote_them() {
+        assert_eq!(
+            demangled("_ZN4core3fmt5Write9write_fmt17h0123456789abcdefE"),
+            "core::fmt::Write::write_fmt"
+        );
+        assert_eq!(demangled("_ZN3foo3barEv"), "foo::bar()");
+        assert_eq!(demangled("environ@@GLIBC_2.2.5"), "environ");
+        assert_eq!(demangled("counter"), "counter");
+        assert_eq!(demangled(&"x".repeat(500)).chars().count(), LONGEST);
+    }
+
+    #[test]
+    fn this_program_knows_its_own_variables_and_functions() {
+        static VARIABLE: std::sync::atomic::AtomicU64 = std::sync::atomic::AtomicU64::new(3);
+        let maps = fs::read_to_string("/proc/self/maps").expect("this is Linux");
+        let symbols = Symbols::new(&maps);
+        let address = std::ptr::from_ref(&VARIABLE).addr() as u64;
+        let memory = symbols.memory(address, 8);
+        assert!(memory.ends_with("VARIABLE"), "{memory}");
+        let function = names_are_as_the_programmer_wrote_them as fn();
+        let place = symbols.place(function as usize as u64);
+        assert!(
+            place
+                .function
+                .ends_with("names_are_as_the_programmer_wrote_them"),
+            "{place:?}"
+        );
+        assert!(place.file.is_some_and(|file| file.ends_with("symbols.rs")));
+        let local = 0_u8;
+        assert!(
+            !symbols
+                .memory(std::ptr::from_ref(&local).addr() as u64, 1)
+                .is_empty()
+        );
+        assert_eq!(symbols.memory(8, 8), "memory that is no longer mapped");
+        assert_eq!(symbols.place(8).function, "code at 0x8");
+    }
+}

@@ -1,0 +1,249 @@
+//! Why a program could not be run under the simulator.
+
+use std::error::Error;
+use std::ffi::OsString;
+use std::fmt;
+use std::io;
+use std::path::PathBuf;
+use std::process::ExitStatus;
+
+/// Why a program could not be run under the simulator.
+///
+/// Each message is one line that says what to do about it, where there is something to do.
+#[derive(Debug)]
+#[non_exhaustive]
+pub enum SimulationError {
+    /// The simulator's plugin reads the registers of an x86-64 Linux host; this is another one.
+    Host(&'static str),
+
+    /// There is no QEMU of this name.
+    NoQemu(PathBuf),
+
+    /// The program that should be QEMU did not say that it is.
+    NotQemu {
+        /// Where it is.
+        path: PathBuf,
+        /// What it said.
+        said: String,
+    },
+
+    /// The plugin relies on how QEMU keeps the guest's registers; that has been proved with one version only.
+    QemuVersion {
+        /// Where it is.
+        path: PathBuf,
+        /// What it says it is.
+        found: String,
+    },
+
+    /// A program that was named without a slash is in no folder of `PATH`.
+    NotInPath(String),
+
+    /// The program cannot be run, on any machine or under the simulator.
+    Program {
+        /// The program, or the interpreter that its `#!` line names.
+        path: PathBuf,
+        /// What is wrong with it.
+        why: ProgramFault,
+    },
+
+    /// The description of the machine cannot be simulated.
+    Machine {
+        /// Its name.
+        name: String,
+        /// What is wrong with it.
+        why: &'static str,
+    },
+
+    /// A variable of the guest's environment that no environment can hold.
+    Variable(OsString),
+
+    /// The files that the guest and the plugin read could not be written.
+    Prepare {
+        /// What was being written.
+        path: PathBuf,
+        /// Why that failed.
+        source: io::Error,
+    },
+
+    /// QEMU could not be started, or not be waited for.
+    Start {
+        /// QEMU.
+        path: PathBuf,
+        /// Why that failed.
+        source: io::Error,
+    },
+
+    /// A raw result could not be understood.
+    Result {
+        /// Where it is.
+        path: PathBuf,
+        /// What is wrong with it.
+        why: String,
+    },
+
+    /// The guest ended without any result: the plugin was not loaded, or all was killed.
+    NoResult {
+        /// How QEMU ended.
+        status: ExitStatus,
+        /// Whether it was ended because it took too long.
+        timed_out: bool,
+        /// The last line it wrote to stderr, if that was captured.
+        said: Option<String>,
+    },
+}
+
+impl fmt::Display for SimulationError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Host(host) => {
+                write!(f, "the simulator runs on x86-64 Linux only; this is {host}")
+            }
+            Self::NoQemu(path) => write!(
+                f,
+                "{} is not here; install Debian's package `qemu-user` (version 7.2), or name the program in \
+                 PERCOLOG_QEMU",
+                path.display()
+            ),
+            Self::NotQemu { path, said } => write!(
+                f,
+                "{} is not qemu-x86_64: with `--version` it prints {said:?}; name the right one in PERCOLOG_QEMU",
+                path.display()
+            ),
+            Self::QemuVersion { path, found } => write!(
+                f,
+                "{} is version {found}; the plugin is proved with 7.2 only (PERCOLOG_QEMU names another program, \
+                 PERCOLOG_QEMU_UNPROVED=1 tries this one)",
+                path.display()
+            ),
+            Self::NotInPath(name) => write!(f, "{name}: no such program in PATH"),
+            Self::Program { path, why } => write!(f, "{}: {why}", path.display()),
+            Self::Machine { name, why } => write!(f, "the machine {name:?} {why}"),
+            Self::Variable(name) => {
+                write!(f, "{name:?} cannot be set in the program's environment")
+            }
+            Self::Prepare { path, source } => {
+                write!(
+                    f,
+                    "cannot prepare the simulation in {}: {source}",
+                    path.display()
+                )
+            }
+            Self::Start { path, source } => write!(f, "cannot run {}: {source}", path.display()),
+            Self::Result { path, why } => write!(
+                f,
+                "the result of the simulation cannot be read: {}: {why}",
+                path.display()
+            ),
+            Self::NoResult {
+                status,
+                timed_out,
+                said,
+            } => {
+                let so = if *timed_out { "time was up, and " } else { "" };
+                write!(f, "{so}the simulation left no result: {}", ending(*status))?;
+                match said {
+                    Some(said) => write!(f, "; its last line was: {said}"),
+                    None => Ok(()),
+                }
+            }
+        }
+    }
+}
+
+impl Error for SimulationError {
+    fn source(&self) -> Option<&(dyn Error + 'static)> {
+        match self {
+            Self::Prepare { source, .. } | Self::Start { source, .. } => Some(source),
+            Self::Program { why, .. } => Some(why),
+            _ => None,
+        }
+    }
+}
+
+/// What is wrong with a program.
+#[derive(Debug)]
+#[non_exhaustive]
+pub enum ProgramFault {
+    /// There is no such file.
+    Missing,
+    /// It is a folder.
+    Folder,
+    /// It is a device, a socket or a pipe.
+    Special,
+    /// It may not be executed.
+    NotExecutable,
+    /// It is empty.
+    Empty,
+    /// It is neither an ELF program nor a script.
+    Unknown,
+    /// Its first line begins with `#!` and names no interpreter.
+    Interpreter,
+    /// Its interpreter is a script, whose interpreter is a script, and so on.
+    Nested,
+    /// It is a 32-bit program.
+    Bits,
+    /// It is a program for this other kind of processor.
+    Architecture(String),
+    /// It is this other kind of ELF file.
+    Kind(&'static str),
+    /// The dynamic linker it asks for is not there.
+    Linker(PathBuf),
+    /// It could not be read.
+    Read(io::Error),
+}
+
+impl fmt::Display for ProgramFault {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Missing => "no such file",
+            Self::Folder => "is a folder, not a program",
+            Self::Special => "is no regular file",
+            Self::NotExecutable => "is not executable (`chmod +x` makes it so)",
+            Self::Empty => "is empty",
+            Self::Unknown => "is no program: it begins neither as an ELF file nor with `#!`",
+            Self::Interpreter => "is a script whose first line names no interpreter",
+            Self::Nested => "is a script whose interpreters are scripts too, more than four deep",
+            Self::Bits => "is a 32-bit program; only 64-bit x86 programs can be simulated",
+            Self::Architecture(other) => {
+                return write!(
+                    f,
+                    "is a program for {other}; only x86-64 programs can be simulated"
+                );
+            }
+            Self::Kind(kind) => return write!(f, "is {kind}, not a program"),
+            Self::Linker(linker) => {
+                return write!(
+                    f,
+                    "needs the dynamic linker {}, which is not here",
+                    linker.display()
+                );
+            }
+            Self::Read(error) => return write!(f, "cannot be read: {error}"),
+        })
+    }
+}
+
+impl Error for ProgramFault {
+    fn source(&self) -> Option<&(dyn Error + 'static)> {
+        match self {
+            Self::Read(error) => Some(error),
+            _ => None,
+        }
+    }
+}
+
+impl From<io::Error> for ProgramFault {
+    fn from(error: io::Error) -> Self {
+        Self::Read(error)
+    }
+}
+
+/// How a process ended, in words.
+pub(crate) fn ending(status: ExitStatus) -> String {
+    use std::os::unix::process::ExitStatusExt;
+    match (status.code(), status.signal()) {
+        (Some(code), _) => format!("it ended with status {code}"),
+        (None, Some(signal)) => format!("it was killed by signal {signal}"),
+        (None, None) => "it ended".to_owned(),
+    }
+}

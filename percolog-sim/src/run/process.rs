@@ -1,0 +1,181 @@
+//! Starts QEMU so that it behaves the same each time, and waits for it.
+
+use std::io;
+#[cfg(target_os = "linux")]
+use std::os::unix::process::CommandExt;
+use std::process::{Child, Command, ExitStatus};
+#[cfg(target_os = "linux")]
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::thread;
+use std::time::{Duration, Instant};
+
+/// How long a guest may take to end after it was asked to.
+const GRACE: Duration = Duration::from_secs(3);
+
+/// What a process does with itself between fork and exec.
+///
+/// * No random addresses: the same program finds its memory at the same places, and so in the same lines.
+/// * One of the host's CPUs: one guest thread runs at a time, and handing over is cheapest on one CPU.
+/// * It ends when whoever waits for it ends.
+#[cfg(target_os = "linux")]
+pub(super) fn settle(command: &mut Command) {
+    let cpu = next_cpu();
+    let parent = std::process::id();
+    let steps = move || {
+        // SAFETY: `personality` takes a number and touches no memory of ours.
+        if unsafe { libc::personality(libc::ADDR_NO_RANDOMIZE as libc::c_ulong) } == -1 {
+            return Err(io::Error::last_os_error());
+        }
+        if let Some(cpu) = cpu {
+            // SAFETY: all zeros is an empty set.
+            let mut set: libc::cpu_set_t = unsafe { std::mem::zeroed() };
+            // SAFETY: the number came out of a set of this type.
+            unsafe { libc::CPU_SET(cpu, &mut set) };
+            // Slower without, not wrong: a failure is ignored.
+            // SAFETY: the set is valid for reading, of the size that is given.
+            unsafe { libc::sched_setaffinity(0, size_of::<libc::cpu_set_t>(), &raw const set) };
+        }
+        // SAFETY: this call takes numbers only.
+        if unsafe { libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGTERM as libc::c_ulong) } == -1 {
+            return Err(io::Error::last_os_error());
+        }
+        // The parent may have died before the call above.
+        // SAFETY: `getppid` has no preconditions.
+        if unsafe { libc::getppid() } as u32 != parent {
+            return Err(io::Error::from_raw_os_error(libc::ESRCH));
+        }
+        Ok(())
+    };
+    // SAFETY: between fork and exec of a threaded process only what signal handlers may do is allowed: the closure
+    // makes system calls, and neither allocates nor locks. (`last_os_error` and `from_raw_os_error` only keep a number.)
+    unsafe { command.pre_exec(steps) };
+}
+
+/// Elsewhere nothing is simulated.
+#[cfg(not(target_os = "linux"))]
+pub(super) fn settle(_command: &mut Command) {}
+
+/// One of the CPUs this process may use: for each simulation of a process the next one.
+#[cfg(target_os = "linux")]
+fn next_cpu() -> Option<usize> {
+    static NEXT: AtomicUsize = AtomicUsize::new(0);
+    // SAFETY: all zeros is an empty set.
+    let mut set: libc::cpu_set_t = unsafe { std::mem::zeroed() };
+    // SAFETY: the set is valid for writing, of the size that is given.
+    if unsafe { libc::sched_getaffinity(0, size_of::<libc::cpu_set_t>(), &raw mut set) } != 0 {
+        return None;
+    }
+    // SAFETY: all numbers are below the size of the set.
+    let allowed: Vec<usize> = (0..libc::CPU_SETSIZE as usize)
+        .filter(|cpu| unsafe { libc::CPU_ISSET(*cpu, &set) })
+        .collect();
+    // Where the scheduler has put us is the best guess at a CPU with time to spare.
+    // SAFETY: `sched_getcpu` has no preconditions.
+    let here = usize::try_from(unsafe { libc::sched_getcpu() }).ok()?;
+    let first = allowed.iter().position(|cpu| *cpu == here).unwrap_or(0);
+    let turn = NEXT.fetch_add(1, Ordering::Relaxed);
+    allowed.get((first + turn) % allowed.len().max(1)).copied()
+}
+
+/// Waits for the end of `child`, at most for `timeout`: then all that it started is asked to end, and at last killed.
+/// Gives how it ended and whether it took too long.
+pub(super) fn wait(child: &mut Child, timeout: Option<Duration>) -> io::Result<(ExitStatus, bool)> {
+    let Some(timeout) = timeout else {
+        return Ok((child.wait()?, false));
+    };
+    if let Some(status) = wait_until(child, Instant::now() + timeout)? {
+        return Ok((status, false));
+    }
+    let all = descendants(child.id());
+    for process in &all {
+        signal(*process, libc::SIGTERM);
+    }
+    let status = wait_until(child, Instant::now() + GRACE)?;
+    // Those that are gone by now have left their numbers free, but not for long enough that others have them.
+    for process in all
+        .iter()
+        .filter(|process| **process != child.id() || status.is_none())
+    {
+        signal(*process, libc::SIGKILL);
+    }
+    Ok((child.wait()?, true))
+}
+
+fn wait_until(child: &mut Child, end: Instant) -> io::Result<Option<ExitStatus>> {
+    let mut pause = Duration::from_millis(1);
+    loop {
+        if let Some(status) = child.try_wait()? {
+            return Ok(Some(status));
+        }
+        let left = end.saturating_duration_since(Instant::now());
+        if left.is_zero() {
+            return Ok(None);
+        }
+        thread::sleep(pause.min(left));
+        pause = (pause * 2).min(Duration::from_millis(20));
+    }
+}
+
+fn signal(process: u32, signal: libc::c_int) {
+    let Ok(process) = libc::pid_t::try_from(process) else {
+        return;
+    };
+    // SAFETY: `kill` takes numbers; the process is a descendant of ours.
+    unsafe { libc::kill(process, signal) };
+}
+
+/// The process and all below it, parents first.
+fn descendants(process: u32) -> Vec<u32> {
+    let mut all = vec![process];
+    let mut at = 0;
+    while let Some(parent) = all.get(at).copied() {
+        at += 1;
+        let Ok(tasks) = std::fs::read_dir(format!("/proc/{parent}/task")) else {
+            continue;
+        };
+        for task in tasks.flatten() {
+            let children = std::fs::read_to_string(task.path().join("children"));
+            let children = children.unwrap_or_default();
+            all.extend(
+                children
+                    .split_whitespace()
+                    .filter_map(|child| child.parse::<u32>().ok()),
+            );
+        }
+    }
+    all
+}
+
+/// While it lives, the interrupt and quit keys do not end this process: they reach the guest, which shares the terminal,
+/// and the result is reported all the same.
+#[derive(Debug)]
+pub(super) struct KeysAreForTheGuest {
+    before: [(libc::c_int, libc::sighandler_t); 2],
+}
+
+impl KeysAreForTheGuest {
+    pub(super) fn new() -> Self {
+        let before = [libc::SIGINT, libc::SIGQUIT].map(|key| {
+            // A handler, not "ignore": a child would inherit the latter.
+            let handler: extern "C" fn(libc::c_int) = nothing;
+            // SAFETY: the handler does nothing, so it may run anywhere.
+            (key, unsafe {
+                libc::signal(key, handler as libc::sighandler_t)
+            })
+        });
+        Self { before }
+    }
+}
+
+extern "C" fn nothing(_signal: libc::c_int) {}
+
+impl Drop for KeysAreForTheGuest {
+    fn drop(&mut self) {
+        for (key, before) in self.before {
+            if before != libc::SIG_ERR {
+                // SAFETY: this is what was there before.
+                unsafe { libc::signal(key, before) };
+            }
+        }
+    }
+}

@@ -1,0 +1,252 @@
+//! What the simulator must not change: its figures do not depend on how far a core may run ahead, and a second run
+//! gives the same ones. And its own claim is checked, that it knows the address of each access before it happens.
+//!
+//! The guests are parts of this very program, which runs itself under the simulator.
+
+#![cfg(all(target_os = "linux", target_arch = "x86_64"))]
+
+use std::arch::x86_64::_rdtsc;
+use std::hint::spin_loop;
+use std::sync::Barrier;
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+use std::thread;
+use std::time::Duration;
+
+use percolog_sim::machine;
+use percolog_sim::report::ProcessResult;
+use percolog_sim::run::{Run, Simulation, available};
+
+/// Names the guest that the program is to be.
+const GUEST: &str = "PERCOLOG_SIM_TEST_GUEST";
+
+/// Runs a guest on the Opteron; nothing where that is not possible.
+fn simulate(guest: &str, adjust: impl Fn(Simulation) -> Simulation) -> Option<Run> {
+    if let Err(missing) = available() {
+        assert!(
+            std::env::var_os("PERCOLOG_SIM_REQUIRED").is_none(),
+            "{missing}"
+        );
+        eprintln!("SKIPPED: {guest}: {missing}");
+        return None;
+    }
+    let opteron = machine::built_in("opteron-48").expect("it is built in");
+    let simulation = adjust(Simulation::new(opteron))
+        .env(GUEST, guest)
+        .capture(true)
+        .timeout(Duration::from_secs(120));
+    let program = std::env::current_exe().expect("this program");
+    let run = simulation
+        .run(program, ["--exact", "guest", "--test-threads=1"])
+        .expect("the simulation leaves a result");
+    assert!(
+        run.status.success(),
+        "{}",
+        String::from_utf8_lossy(&run.stderr)
+    );
+    Some(run)
+}
+
+/// Spins for so many cycles of the described machine, without touching memory that is shared.
+fn delay(cycles: u64) {
+    // SAFETY: every x86-64 processor has the instruction.
+    let begin = unsafe { _rdtsc() };
+    // SAFETY: as above.
+    while unsafe { _rdtsc() } - begin < cycles {
+        spin_loop();
+    }
+}
+
+/// Starts threads on cores of their own, which do their work together, each `operations` times.
+fn crew(threads: usize, operations: u64, work: impl Fn(usize) + Sync) {
+    let barrier = Barrier::new(threads);
+    thread::scope(|scope| {
+        for number in 0..threads {
+            let (barrier, work) = (&barrier, &work);
+            scope.spawn(move || {
+                percolog_roi::core(number);
+                work(number);
+                barrier.wait();
+                percolog_roi::begin();
+                for _ in 0..operations {
+                    work(number);
+                }
+                percolog_roi::end(operations);
+            });
+        }
+    });
+}
+
+#[repr(align(64))]
+#[derive(Default)]
+struct Line<T>(T);
+
+#[derive(Default)]
+struct TicketLock {
+    current: AtomicU32,
+    next: AtomicU32,
+}
+
+/// Not a test of its own: what runs under the simulator.
+#[test]
+fn guest() {
+    let Ok(guest) = std::env::var(GUEST) else {
+        return;
+    };
+    match guest.as_str() {
+        "contended" => {
+            let shared = Line(AtomicU64::new(0));
+            // Threads that come back at once stay in the order of their first turns, whatever that was: a lap around the chips
+            // is then a tenth shorter or longer for the whole run. So each pauses, and comes back behind others.
+            crew(24, 300, |_| {
+                let turn = shared.0.fetch_add(1, Ordering::Relaxed);
+                delay(turn.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 53);
+            });
+        }
+        "apart" => {
+            let own: Vec<Line<AtomicU64>> = (0..24).map(|_| Line::default()).collect();
+            crew(24, 300, |number| {
+                own[number].0.fetch_add(1, Ordering::Relaxed);
+            });
+        }
+        "ticket" => {
+            let lock = Line(TicketLock::default());
+            crew(16, 20, |number| {
+                let mine = lock.0.next.fetch_add(1, Ordering::Relaxed);
+                while lock.0.current.load(Ordering::Acquire) != mine {}
+                delay(400);
+                lock.0
+                    .current
+                    .store(mine.wrapping_add(1), Ordering::Release);
+                delay(9_000 + 100 * number as u64);
+            });
+        }
+        "pair" => {
+            // One hurries, the other does not: the line moves at the pace of the slower.
+            let shared = Line(AtomicU64::new(0));
+            crew(2, 150, |number| {
+                shared.0.fetch_add(1, Ordering::Relaxed);
+                delay(700 * number as u64);
+            });
+        }
+        "published" => {
+            let value = Line(AtomicU64::new(0));
+            crew(9, 60, |number| {
+                if number == 0 {
+                    value.0.fetch_add(1, Ordering::Release);
+                    delay(900);
+                } else {
+                    while value.0.load(Ordering::Acquire) == u64::MAX {}
+                    delay(100 + 50 * number as u64);
+                }
+            });
+        }
+        "mixed" => {
+            let lock = std::sync::Mutex::new(Vec::new());
+            crew(6, 12, |number| {
+                let own: Vec<u64> = (0..50).map(|i| i * number as u64).collect();
+                lock.lock()
+                    .expect("nobody panics")
+                    .push(own.iter().sum::<u64>());
+            });
+        }
+        other => panic!("there is no guest `{other}`"),
+    }
+}
+
+fn main_process(run: &Run) -> &ProcessResult {
+    run.main().expect("a process was simulated")
+}
+
+/// Whether two figures differ by no more than 3 %.
+#[track_caller]
+fn agree(what: &str, one: u64, other: u64) {
+    let (low, high) = (one.min(other), one.max(other));
+    assert!(
+        (high - low) * 100 <= high * 3,
+        "{what}: {one} and {other} differ by more than 3 %"
+    );
+}
+
+#[test]
+fn how_far_a_core_runs_ahead_does_not_matter() {
+    for guest in ["contended", "pair", "published", "ticket"] {
+        let mut figures = Vec::new();
+        for cycles in [0, 100, 1000] {
+            let Some(run) = simulate(guest, |simulation| simulation.run_ahead(cycles)) else {
+                return;
+            };
+            let region = &main_process(&run).region;
+            figures.push((region.elapsed, region.counts.transfers()));
+        }
+        for &(elapsed, transfers) in &figures[1..] {
+            agree(&format!("{guest}: elapsed"), figures[0].0, elapsed);
+            agree(&format!("{guest}: transfers"), figures[0].1, transfers);
+        }
+    }
+}
+
+#[test]
+fn an_update_of_a_shared_line_moves_it_and_one_of_ones_own_does_not() {
+    let Some(shared) = simulate("contended", |simulation| simulation) else {
+        return;
+    };
+    let region = &main_process(&shared).region;
+    let (operations, writes) = (region.operations, region.counts.writes);
+    assert_eq!(operations, 24 * 300);
+    // A core that is asked by nobody meanwhile may update twice; that happens at the beginning and the end only.
+    assert!(
+        writes * 10 >= operations * 9 && writes <= operations + 24,
+        "{writes} of {operations}"
+    );
+
+    let apart = simulate("apart", |simulation| simulation).expect("it ran a moment ago");
+    let region = &main_process(&apart).region;
+    // What the threads share (the barrier, the loop's bounds) is read once after the barrier was written.
+    assert!(region.counts.writes <= 24, "{:?}", region.counts);
+    // The threads come out of the barrier one after the other, which takes its time in both.
+    assert!(region.elapsed * 3 < main_process(&shared).region.elapsed);
+}
+
+#[test]
+fn a_second_run_gives_the_same_figures() {
+    let figures = || {
+        let run = simulate("mixed", |simulation| simulation)?;
+        let process = main_process(&run);
+        assert_eq!(process.not_reproducible, [""; 0]);
+        assert_eq!(process.forced, 0);
+        Some(format!(
+            "{:?} {:?} {:?} {:?} {} {}",
+            process.whole,
+            process.region,
+            process.cores_detail,
+            process.lines,
+            process.elapsed,
+            process.instructions
+        ))
+    };
+    let Some(first) = figures() else {
+        return;
+    };
+    assert_eq!(Some(first), figures());
+}
+
+#[test]
+fn addresses_are_known_before_the_access() {
+    let Some(run) = simulate("mixed", |simulation| simulation.verify(true)) else {
+        return;
+    };
+    let said = String::from_utf8_lossy(&run.stderr);
+    let line = said
+        .lines()
+        .find(|line| line.contains("addresses compared"))
+        .unwrap_or_else(|| panic!("nothing was compared: {said}"));
+    let numbers: Vec<u64> = line
+        .split(|character: char| !character.is_ascii_digit())
+        .filter_map(|word| word.parse().ok())
+        .collect();
+    let [compared, different] = numbers[..] else {
+        panic!("`{line}` has two numbers");
+    };
+    assert!(compared > 100_000, "{line}");
+    assert_eq!(different, 0, "{said}");
+}

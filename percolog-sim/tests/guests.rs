@@ -1,0 +1,399 @@
+//! Programs written to be hard to simulate: they fork while threads run, die of signals, sleep, wait and execute others.
+//! Each is compiled here, runs on a described machine, and must do what it does on a real one. Where QEMU or a compiler
+//! is missing, that is said, and nothing is tested.
+
+#![cfg(all(target_os = "linux", target_arch = "x86_64"))]
+
+use std::ffi::OsStr;
+use std::os::unix::fs::PermissionsExt;
+use std::os::unix::process::ExitStatusExt;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::time::Duration;
+
+use percolog_sim::machine;
+use percolog_sim::report::{Ending, ProcessResult};
+use percolog_sim::run::{Run, Simulation, available};
+use tempfile::TempDir;
+
+/// None of these programs takes more than a few seconds; one that hangs must not hang the tests.
+const PATIENCE: Duration = Duration::from_secs(100);
+
+const SIGABRT: i32 = 6;
+const SIGSEGV: i32 = 11;
+const SIGTERM: i32 = 15;
+
+fn skip(why: &str) {
+    let test = std::thread::current();
+    eprintln!("SKIPPED: {}: {why}", test.name().unwrap_or("a test"));
+}
+
+/// A program of `tests/guests`, in a folder that goes away with it.
+struct Guest {
+    folder: TempDir,
+    program: PathBuf,
+}
+
+impl Guest {
+    /// Compiles the program; nothing if that is not possible here.
+    fn compile(source: &str) -> Option<Guest> {
+        if let Err(missing) = available() {
+            skip(&missing.to_string());
+            return None;
+        }
+        let path = Path::new(env!("CARGO_MANIFEST_DIR"))
+            .join("tests/guests")
+            .join(source);
+        let folder = tempfile::tempdir().expect("a temporary folder");
+        let program = folder
+            .path()
+            .join(path.file_stem().expect("sources have names"));
+        let mut compiler = match path.extension().and_then(OsStr::to_str) {
+            Some("c") => Command::new("cc"),
+            Some("cc") => Command::new("c++"),
+            _ => Command::new("go"),
+        };
+        if compiler.get_program() == "go" {
+            if std::env::var_os("HOME").is_none() {
+                compiler.env("GOCACHE", folder.path().join("cache"));
+            }
+            compiler.args(["build", "-o"]).arg(&program);
+        } else {
+            compiler.args(["-O1", "-pthread", "-o"]).arg(&program);
+        }
+        match compiler.arg(&path).output() {
+            Ok(output) => assert!(
+                output.status.success(),
+                "{source}: {}",
+                String::from_utf8_lossy(&output.stderr)
+            ),
+            Err(error) => {
+                skip(&format!("{}: {error}", compiler.get_program().display()));
+                return None;
+            }
+        }
+        Some(Guest { folder, program })
+    }
+
+    fn run(&self, simulation: Simulation, arguments: &[&str]) -> Outcome {
+        let run = simulation
+            .capture(true)
+            .timeout(PATIENCE)
+            .run(&self.program, arguments)
+            .expect("the simulation leaves a result");
+        let run = Outcome(run);
+        assert!(!run.0.timed_out, "it hangs: {}", run.said());
+        run
+    }
+}
+
+/// Compiles and runs a program without arguments on 48 cores.
+fn run(source: &str) -> Option<Outcome> {
+    Some(Guest::compile(source)?.run(on_48_cores(), &[]))
+}
+
+fn on_48_cores() -> Simulation {
+    Simulation::new(machine::built_in("opteron-48").expect("it is built in"))
+}
+
+struct Outcome(Run);
+
+impl Outcome {
+    fn stdout(&self) -> String {
+        String::from_utf8_lossy(&self.0.stdout).into_owned()
+    }
+
+    fn said(&self) -> String {
+        format!(
+            "{}\n{}{}",
+            self.0.status,
+            self.stdout(),
+            String::from_utf8_lossy(&self.0.stderr)
+        )
+    }
+
+    /// It ended by itself, with this status, and wrote this.
+    #[track_caller]
+    fn ended(&self, code: i32, stdout: &str) {
+        assert_eq!(self.0.status.code(), Some(code), "{}", self.said());
+        assert_eq!(self.stdout(), stdout, "{}", self.said());
+        let main = self.first();
+        assert_eq!((main.ending, main.exit_code), (Ending::Exit, code));
+        assert_eq!(main.unsimulated, [""; 0]);
+    }
+
+    /// The process that was started; of the programs that it became, the last.
+    #[track_caller]
+    fn first(&self) -> &ProcessResult {
+        let first = self.0.first;
+        let found = self
+            .0
+            .processes
+            .iter()
+            .rfind(|process| process.pid == first);
+        found.expect("the first process leaves a result")
+    }
+
+    /// How many programs ended in this way.
+    fn count(&self, ending: Ending) -> usize {
+        self.0
+            .processes
+            .iter()
+            .filter(|process| process.ending == ending)
+            .count()
+    }
+
+    fn is_reproducible(&self) -> bool {
+        self.0
+            .processes
+            .iter()
+            .all(|process| process.not_reproducible.is_empty())
+    }
+}
+
+#[test]
+fn a_process_ends_while_its_threads_run_sleep_and_read() {
+    let Some(run) = run("exit_running.c") else {
+        return;
+    };
+    run.ended(7, "leaving\n");
+    assert_eq!(run.first().threads, 10);
+}
+
+#[test]
+fn a_threaded_process_forks() {
+    let Some(run) = run("fork_threaded.c") else {
+        return;
+    };
+    run.ended(0, "8000 counts, 10 children\n");
+    assert_eq!(run.0.processes.len(), 11, "children are simulated too");
+    for child in run
+        .0
+        .processes
+        .iter()
+        .filter(|process| process.pid != run.0.first)
+    {
+        assert_eq!(child.parent, run.0.first);
+        assert_eq!(child.ending, Ending::Exit);
+    }
+}
+
+#[test]
+fn a_threaded_process_dies_of_its_own_fault() {
+    let Some(guest) = Guest::compile("fatal.c") else {
+        return;
+    };
+    for (how, signal) in [("abort", SIGABRT), ("segv", SIGSEGV)] {
+        let run = guest.run(on_48_cores(), &[how]);
+        assert_eq!(run.0.status.signal(), Some(signal), "{how}: {}", run.said());
+        assert_eq!(
+            (run.first().ending, run.first().exit_code),
+            (Ending::Signal, 128 + signal)
+        );
+        assert_eq!(run.first().threads, 8);
+    }
+}
+
+#[test]
+fn a_process_with_48_threads_that_spin_can_be_ended() {
+    let Some(guest) = Guest::compile("fatal.c") else {
+        return;
+    };
+    let run = on_48_cores()
+        .capture(true)
+        .timeout(Duration::from_secs(3))
+        .run(&guest.program, ["spin"])
+        .expect("it leaves a result");
+    assert!(run.timed_out, "it spins for ever: {}", run.status);
+    assert_eq!(
+        run.status.signal(),
+        Some(SIGTERM),
+        "it ends when it is asked to"
+    );
+}
+
+#[test]
+fn a_deadlock_is_reported_with_those_who_sleep() {
+    let Some(guest) = Guest::compile("deadlock.c") else {
+        return;
+    };
+    let run = guest.run(on_48_cores(), &[]);
+    let main = run.first();
+    assert_eq!(main.ending, Ending::Deadlock, "{}", run.said());
+    let whys: Vec<&str> = main
+        .sleepers
+        .iter()
+        .map(|sleeper| sleeper.why.as_str())
+        .collect();
+    assert_eq!(
+        whys, ["futex"; 3],
+        "two that wait for each other, and one that waits for both"
+    );
+    assert!(main.sleepers.iter().all(|sleeper| sleeper.pc != 0));
+}
+
+#[test]
+fn sleepers_wake_at_their_simulated_times() {
+    let Some(run) = run("sleepers.c") else {
+        return;
+    };
+    run.ended(
+        0,
+        "2 select\n3 poll\n4 semaphore\n5 condition\n6 nanosleep until the wall clock\n7 nanosleep until\n8 usleep\n\
+         3600 hour\n",
+    );
+    let main = run.first();
+    let seconds = main.elapsed / main.ticks_per_cycle / u64::from(main.megahertz) / 1_000_000;
+    assert_eq!(seconds, 3600);
+}
+
+#[test]
+fn nobody_misses_a_broadcast() {
+    let Some(guest) = Guest::compile("broadcast.c") else {
+        return;
+    };
+    let first = guest.run(on_48_cores(), &[]);
+    first.ended(0, "800\n");
+    assert!(
+        first.is_reproducible(),
+        "{:?}",
+        first.first().not_reproducible
+    );
+    let second = guest.run(on_48_cores(), &[]);
+    assert_eq!(first.first().elapsed, second.first().elapsed);
+    assert_eq!(first.first().whole, second.first().whole);
+    // On fewer cores than threads as well.
+    let few = machine::built_in("opteron-48")
+        .expect("it is built in")
+        .with_cores(3);
+    let few = guest.run(Simulation::new(few.expect("three cores are some")), &[]);
+    few.ended(0, "800\n");
+}
+
+#[test]
+fn futexes_do_what_the_kernel_does() {
+    if let Some(run) = run("futexes.c") {
+        run.ended(0, "done\n");
+    }
+}
+
+#[test]
+fn signals_reach_threads_that_sleep_wait_read_or_spin() {
+    if let Some(run) = run("signals.c") {
+        run.ended(0, "4 handled, results 15\n");
+    }
+}
+
+#[test]
+fn a_thread_finds_its_registers_and_its_word_is_cleared_once() {
+    if let Some(run) = run("clone.c") {
+        run.ended(0, "300\n");
+    }
+}
+
+#[test]
+fn more_threads_than_cores_share_them() {
+    let Some(guest) = Guest::compile("crowd.c") else {
+        return;
+    };
+    for cores in [1, 4, 48] {
+        let machine = machine::built_in("opteron-48").expect("it is built in");
+        let machine = machine.with_cores(cores).expect("these are some");
+        guest
+            .run(Simulation::new(machine), &[])
+            .ended(0, "1212 200\n");
+    }
+}
+
+#[test]
+fn the_guest_sees_the_described_machine() {
+    let Some(guest) = Guest::compile("machine.c") else {
+        return;
+    };
+    let run = guest.run(on_48_cores(), &[]);
+    let stdout = run.stdout();
+    let lines: Vec<&str> = stdout.lines().collect();
+    let [counts, online, random] = lines[..] else {
+        panic!("{}", run.said());
+    };
+    assert_eq!(
+        (counts, online),
+        ("48 online, 48 configured", "online: 0-47")
+    );
+    // The same each time, and other with another seed.
+    guest.run(on_48_cores(), &[]).ended(0, &stdout);
+    let other = guest.run(on_48_cores().seed(2), &[]).stdout();
+    assert_ne!(other.lines().next_back(), Some(random));
+
+    let machine = machine::built_in("opteron-48").expect("it is built in");
+    let nproc = Simulation::new(machine.with_cores(256).expect("these are some"))
+        .capture(true)
+        .timeout(PATIENCE)
+        .run("nproc", ["--all"; 0])
+        .expect("it leaves a result");
+    assert_eq!(String::from_utf8_lossy(&nproc.stdout), "256\n");
+}
+
+#[test]
+fn executed_programs_are_followed() {
+    let Some(guest) = Guest::compile("executes.c") else {
+        return;
+    };
+    let folder = guest.folder.path();
+    let script = folder.join("script");
+    std::fs::write(&script, "#!/bin/sh -e\necho script \"$0\" \"$@\"\nexit 6\n").expect("a script");
+    std::fs::set_permissions(&script, PermissionsExt::from_mode(0o755)).expect("its mode");
+    let name = folder.to_str().expect("a name in UTF-8");
+    let run = guest.run(on_48_cores(), &[name]);
+    run.ended(
+        9,
+        &format!(
+            "missing: 1\na folder: 1\nforked: 3\nspawned\nspawned: 4\nsystem: 5\n\
+             script {name}/script one two words\nscript: 6\nmyself again\n"
+        ),
+    );
+    assert_eq!(
+        run.count(Ending::Exec),
+        5,
+        "this one and four children became others"
+    );
+    assert_eq!(run.count(Ending::Exit), 5, "which ended, simulated");
+
+    let run = guest.run(on_48_cores().follow(false), &[name]);
+    assert_eq!(run.0.status.code(), Some(9), "{}", run.said());
+    let unsimulated: Vec<_> = run
+        .0
+        .processes
+        .iter()
+        .flat_map(|process| &process.unsimulated)
+        .collect();
+    assert_eq!(unsimulated.len(), 5, "{unsimulated:?}");
+    assert_eq!(
+        run.count(Ending::Exit),
+        0,
+        "nothing was simulated to its end"
+    );
+}
+
+#[test]
+fn threads_talk_through_the_kernel() {
+    let Some(run) = run("pipes.c") else {
+        return;
+    };
+    run.ended(0, "100\n262144\n0 1 1\n");
+    assert!(!run.is_reproducible(), "pipes are real");
+}
+
+#[test]
+fn cpp_threads() {
+    if let Some(run) = run("threads.cc") {
+        run.ended(0, "48 28 80 1 10\n");
+    }
+}
+
+#[test]
+fn go_routines() {
+    if let Some(run) = run("routines.go") {
+        run.ended(0, "48 120 800 true\n");
+    }
+}

@@ -1,0 +1,109 @@
+//! Parallel sections: lookups that store to no shared line, frees that never wait.
+//!
+//! A structure that is read without locks cannot free what it takes out: somebody may still be
+//! reading it. Counting the readers would make them fight over the count. Here time decides. A thread
+//! notes when it enters a *section*, and that it has left; whoever takes an object out notes when; and
+//! as soon as every section that began before has ended, the object is destroyed.
+//!
+//! **A clock, and two numbers for each thread, decide everything**: when the thread entered, with a flag that
+//! says whether it is still inside, and up to when it is known to have been clear. The smallest of the second
+//! numbers is how far everything is quiescent.
+//!
+//! ```
+//! use percolog::reclaim::{Domain, Replaceable};
+//!
+//! static CONFIG: Domain = Domain::new();
+//! let config = Replaceable::new(&CONFIG, String::from("v1"));
+//!
+//! std::thread::scope(|scope| {
+//!     scope.spawn(|| {
+//!         let section = CONFIG.enter();          // no shared line is written
+//!         assert!(config.load(&section).starts_with('v'));
+//!     });
+//!     scope.spawn(|| config.replace(String::from("v2")));  // never waits for a reader
+//! });
+//! assert_eq!(config.read(|config| config.clone()), "v2");
+//! ```
+//!
+//! | what you have | what to use |
+//! |---|---|
+//! | a value that is read all the time and replaced whole | [`Replaceable`]: safe |
+//! | a list, tree or table of your own, whose nodes are read without locks | [`Link`], [`Domain::retire`]: retiring is `unsafe` |
+//! | memory that is not in a `Box`: slabs, pages, handles | [`Domain::retire_with`]; or [`Domain::now`] and [`Domain::quiescent`] |
+//! | something else that must happen before reuse | [`GracePeriod`] |
+//! | readers that hold on for long, or sleep | not this: a reference count; a section that stays open keeps everything |
+//!
+//! # What it costs
+//!
+//! * **A section**: two stores to a line of one's own. With [`Clock::Coarse`] one load of a line that all
+//!   threads share and that changes rarely; where the kernel has no
+//!   [`membarrier`](crate::cpu::barrier) a fence, too.
+//! * **A free**: a store into a block of 64 objects. Each full block gets a stamp; what others have
+//!   found out is one load away; and if that does not suffice and 128 objects have gathered (16 for each thread that is not
+//!   idle, if that is more; 1024, where the look takes a `membarrier`; up to twice that, so that not all threads look at once), the
+//!   thread looks at the others: one line of each. What it finds out all of them use.
+//! * **Idle threads, and threads that have ended: nothing.** They are not looked at.
+//! * **Memory**: what is retired stays until sections have ended: some hundreds of objects a thread. A section that never ends
+//!   keeps everything; [`Domain::stats`] says how much, and names the thread, and [`Options::cap`] bounds it.
+//!
+//! Without the `std` feature there are no threads to hold a record: a section takes the one of its
+//! slot, or another if that is in use, and gives it back, which is an atomic update at either end. What was retired waits at its
+//! slot for the next call there.
+//!
+//! # Where this differs from the paper
+//!
+//! Q. Wang, T. Stamler, G. Parmer, *Parallel Sections: Scaling System-Level Data-Structures*, EuroSys
+//! 2016, §2.2 and §3.1–3.3, with all four optimizations ([`Optimizations`]), and custom grace periods
+//! (§3.7, [`GracePeriod`]). Different are:
+//!
+//! * Being inside is a flag, not a comparison of two stamps; stamps may be equal.
+//! * The own section counts: a thread may retire what it is looking at.
+//! * Blocks of objects share a stamp, so retiring takes no fence but once in 64 times.
+//! * What a scan finds out of a thread is remembered in one number that all scanners share, not in one for
+//!   each pair of threads, and what it finds out of all is published once: O(n) memory instead of O(n²).
+//! * The coarse clock, and the barrier that costs readers nothing.
+//! * One core reclaims, the number of threads is not fixed, and what a stalled reader has made pile up
+//!   goes away after it.
+
+mod cap;
+mod collector;
+#[cfg(not(percolog_loom))]
+mod domain;
+mod frees;
+mod grace;
+#[cfg(not(percolog_loom))]
+mod link;
+mod options;
+mod parking;
+mod queue;
+mod records;
+#[cfg(not(percolog_loom))]
+mod replaceable;
+#[cfg(not(percolog_loom))]
+mod section;
+mod stalled;
+mod stats;
+#[cfg(all(feature = "std", not(percolog_loom)))]
+mod threads;
+
+#[cfg(all(test, percolog_loom))]
+mod models;
+#[cfg(all(test, feature = "std", not(percolog_loom)))]
+mod tests;
+
+#[cfg(not(percolog_loom))]
+pub use domain::{Domain, Stamp};
+#[cfg(feature = "std")]
+pub(crate) use frees::contain;
+pub use grace::GracePeriod;
+#[cfg(not(percolog_loom))]
+pub use link::{Changed, Link, Owned, Ref, Refused, Unlinked};
+pub use options::{Clock, Optimizations, Options, WhenFull};
+#[cfg(not(percolog_loom))]
+pub use replaceable::Replaceable;
+#[cfg(not(percolog_loom))]
+pub use section::{Inside, OwnedSection, Section};
+#[cfg(feature = "std")]
+pub use stalled::TimedOut;
+pub use stalled::{Stalled, Verdict};
+pub use stats::Stats;

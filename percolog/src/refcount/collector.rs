@@ -1,0 +1,576 @@
+//! Finding the counts that are zero.
+//!
+//! A *round* takes from every row what it has and adds it up (`Row::empty_all`; each row's thread waits for its own row
+//! only). A count that was ever seen to add up to zero is a *candidate*, and is *checked*: its state is set so that no
+//! reference is made out of a weak one, and after a heavy barrier the collector looks at the count's way in every row, at
+//! `central`, and at every row once more. The count is dead if no row had anything for it, `central` was zero, and the
+//! second look at the rows found the versions of the first.
+//!
+//! # Why it is zero
+//!
+//! Adding up while others go on proves nothing by itself: references that hop from row to row ahead of the collector add
+//! up to zero for ever. (That a count has stayed zero for an epoch or two does not prove it either, for the same reason.)
+//!
+//! Let *S* be the changes of the count that the collector has seen: of each row the ones up to the version it found, and
+//! all of `central` that it read. *S* adds up to zero. And *S* has with each change all that happened before it: let the
+//! giving up of a reference be in *S* and its making have been on another row, *r*. Threads that hand references on
+//! synchronize, so the making happened before the giving up; that is written with Release, and the collector reads it
+//! with Acquire, at the latest at `central`. So the making happened before the second look at *r*, which finds it; and
+//! since the first look found the same version, it is in *S*. (Where a row has moved its part to `central`, it did so
+//! before it gave the part up, with Release; who sees it without sees `central` with it.) So every reference that was
+//! given up in *S* was also made in *S*, and as many were given up as made: there is none. Whoever makes one later
+//! without having one makes it out of a weak one; and of the collector and whoever does so one sees the other, by the
+//! barriers.
+//!
+//! # Why it is found
+//!
+//! A count begins with `central` at 1. When the last reference is gone and no row has anything for it, `central` is zero;
+//! whoever moved the last part there found the sum zero, and made the count a candidate. A candidate stays one until it
+//! is dead, or `central` is not zero.
+//!
+//! # Ordinary counts
+//!
+//! A count can be made *ordinary*: all of it is in `central`, and every later change is an exchange there, as that of an
+//! `Arc`; whoever takes the last one away finds zero in that exchange, and the count dies in its hands. The collector makes
+//! it so while no round is under way, all rows are frozen and none is made; whoever adds looks whether the count is
+//! ordinary while it owns its row. So every addition either ended before, and what it left in the row is moved to `central`
+//! by whoever makes the count ordinary; or it begins after, and finds it so. Rows have nothing for the count from then on.
+//!
+//! *Nobody looks in vain.* A count is looked at only if it does not have its way in the row, where an addition is slow
+//! already: whoever makes it ordinary takes the way from it in every row, and who finds it ordinary does not give it one
+//! again. The way of an older count that lay at the same address is taken too.
+//!
+//! *It dies once, and not in a list.* When it becomes ordinary somebody has a reference, so it is not zero, and not among
+//! what a round has found dead. It is taken off the list of candidates. Only who moves something out of a row makes a count
+//! a candidate, and no row has anything for this one: it is never in the list again, and no round sees it.
+//!
+//! *What was done before happened before.* What the owners of rows did is known to whoever makes the count ordinary, who
+//! had their rows from them; it makes an exchange of `central` too, with Release; and all later changes are exchanges of
+//! `central`, so that the last one, with Acquire, has seen them all.
+//!
+//! *No upgrade after it.* An upgrade is an exchange of `central` from another number than zero, and from zero nothing leads
+//! away. Whoever unwraps the value says so while all rows are frozen; an upgrade looks while it owns its row.
+//!
+//! *Counting.* Since changes of ordinary counts are made by owners of rows too, what is found while all rows are frozen
+//! (`exactly`) is exact of all counts together, ordinary or not. The number of one ordinary count is `central` at any time;
+//! of who adds on a condition and who changes the condition and then counts, one sees the other by a fence each.
+
+use alloc::boxed::Box;
+use alloc::vec::Vec;
+use core::ptr::{self, NonNull};
+
+use super::count::{CHECKED, Candidates, Count, DEAD, LIVE, Then};
+use super::row::{Row, Seen};
+use crate::cpu::barrier::{self, Mode};
+use crate::cpu::biased_lock::{self, BiasedLock, Refused};
+use crate::cpu::lease::LEASES;
+use crate::sync::atomic::{AtomicPtr, AtomicU64, AtomicUsize, Ordering};
+use crate::sync::{Backoff, Isolated, SlotLock, const_fn};
+
+/// Rows for threads without a lease, who take turns.
+#[cfg(not(percolog_loom))]
+const COMMON: usize = 8;
+#[cfg(percolog_loom)]
+const COMMON: usize = 1;
+
+const ROWS: usize = LEASES + COMMON;
+
+/// So many rows are frozen at once: a thread waits at most until so many are emptied.
+const FROZEN: usize = 16;
+
+/// All rows, and what is known of counts.
+#[derive(Debug)]
+pub(super) struct Collector {
+    rows: [AtomicPtr<Isolated<Row>>; ROWS],
+    /// One more than the number of the last row that was made.
+    end: AtomicUsize,
+    /// Held while a row is made.
+    making: SlotLock<()>,
+    /// The owners of the common rows.
+    turns: [SlotLock<()>; COMMON],
+    candidates: Candidates,
+    /// Called before a row is made.
+    #[cfg(not(percolog_loom))]
+    prepare: fn(),
+    /// Held by the collector: one thread at a time.
+    collecting: SlotLock<()>,
+    rounds: AtomicU64,
+}
+
+/// What two looks found of a count.
+#[derive(Debug)]
+struct Found {
+    /// All of it, if `is_settled`.
+    sum: i64,
+    /// Whether a row has something for it.
+    in_rows: bool,
+    /// Whether the second look found what the first did.
+    is_settled: bool,
+}
+
+impl Default for Found {
+    fn default() -> Self {
+        Self {
+            sum: 0,
+            in_rows: false,
+            is_settled: true,
+        }
+    }
+}
+
+/// What a round did.
+#[derive(Debug, Default)]
+pub(super) struct Round {
+    /// Counts that are zero for ever. Whoever has them has to see to it that each dies.
+    pub(super) dead: Vec<NonNull<Count>>,
+    /// Whether the kernel refused the barrier: then nothing is found.
+    pub(super) refused: bool,
+}
+
+impl Collector {
+    const_fn! {
+        pub(super) const fn new(#[cfg(not(percolog_loom))] prepare: fn()) -> Self {
+            #[cfg(not(percolog_loom))]
+            let (rows, turns) = (
+                [const { AtomicPtr::new(ptr::null_mut()) }; ROWS],
+                [const { SlotLock::new(()) }; COMMON],
+            );
+            #[cfg(percolog_loom)]
+            let (rows, turns) = (
+                core::array::from_fn(|_| AtomicPtr::new(ptr::null_mut())),
+                core::array::from_fn(|_| SlotLock::new(())),
+            );
+            Self {
+                rows,
+                end: AtomicUsize::new(0),
+                making: SlotLock::new(()),
+                turns,
+                candidates: Candidates::new(),
+                #[cfg(not(percolog_loom))]
+                prepare,
+                collecting: SlotLock::new(()),
+                rounds: AtomicU64::new(0),
+            }
+        }
+    }
+
+    /// Adds 1 or −1. Returns what is left to do for the caller: to [look](Self::round) for what is dead, or to let the
+    /// count die.
+    ///
+    /// # Safety
+    /// The caller holds the lease, or has none. It has a reference that the count counts, and gives it up if `one` is
+    /// negative.
+    #[inline(always)]
+    pub(super) unsafe fn add(
+        &self,
+        mode: Mode,
+        lease: Option<usize>,
+        count: &Count,
+        one: i16,
+    ) -> Then {
+        match lease {
+            // SAFETY: the caller's promises.
+            Some(lease) => unsafe { self.row(lease).add(mode, count, one, &self.candidates) },
+            // SAFETY: as above.
+            None => unsafe { self.add_in_common(mode, count, one) },
+        }
+    }
+
+    /// # Safety
+    /// As for [`add`](Self::add); the caller has no lease.
+    #[cold]
+    unsafe fn add_in_common(&self, mode: Mode, count: &Count, one: i16) -> Then {
+        // SAFETY: `in_common` lends the row to one thread at a time; the caller's promise.
+        self.in_common(|row| unsafe { row.add(mode, count, one, &self.candidates) })
+    }
+
+    /// Adds 1 if `accepts` says so to what `look` sees: see [`Row::add_if`].
+    ///
+    /// # Safety
+    /// The caller holds the lease, or has none; the count is not freed before this returns; and the two functions use no
+    /// count. If the caller has no reference, what `accepts` says of an ordinary count changes only [while nobody owns a
+    /// row](Self::exactly).
+    #[inline(always)]
+    pub(super) unsafe fn add_if<S>(
+        &self,
+        mode: Mode,
+        lease: Option<usize>,
+        count: &Count,
+        look: impl Fn() -> S,
+        accepts: impl Fn(&S) -> bool,
+    ) -> Option<S> {
+        match lease {
+            // SAFETY: the caller's promises.
+            Some(lease) => unsafe {
+                self.row(lease)
+                    .add_if(mode, count, &self.candidates, look, accepts)
+            },
+            None => self.in_common(|row| {
+                // SAFETY: `in_common` lends the row to one thread at a time; the caller's promises.
+                unsafe { row.add_if(mode, count, &self.candidates, look, accepts) }
+            }),
+        }
+    }
+
+    /// Adds 1 unless the count is dead. Waits while it is checked. Returns whether it did.
+    ///
+    /// # Safety
+    /// The caller holds the lease, or has none; and the count is not freed before this returns.
+    pub(super) unsafe fn add_if_live(
+        &self,
+        mode: Mode,
+        lease: Option<usize>,
+        count: &Count,
+    ) -> bool {
+        let mut backoff = Backoff::new();
+        loop {
+            // Looked at first, so that who waits does not disturb the check.
+            let mut state = count.state();
+            if state == LIVE {
+                let is_live = |state: &u32| *state == LIVE;
+                // SAFETY: the caller's promises. An ordinary count is never checked, and whoever unwraps it says that it is
+                // dead while nobody owns a row.
+                let seen = unsafe { self.add_if(mode, lease, count, || count.state(), is_live) };
+                state = seen.unwrap_or(DEAD);
+            }
+            match state {
+                LIVE => return true,
+                DEAD => return false,
+                _ => backoff.wait(),
+            }
+        }
+    }
+
+    #[inline(always)]
+    fn row(&self, at: usize) -> &Row {
+        // Acquire pairs with the Release in `make_row`: the row is initialized.
+        let row = self.rows[at].load(Ordering::Acquire);
+        // SAFETY: a row lives as long as the collector.
+        match unsafe { row.as_ref() } {
+            Some(row) => row,
+            None => self.make_row(at),
+        }
+    }
+
+    #[cold]
+    fn make_row(&self, at: usize) -> &Row {
+        #[cfg(not(percolog_loom))]
+        (self.prepare)();
+        let fresh = Box::new(Isolated::new(Row::new()));
+        let _making = self.making.lock();
+        // Relaxed: the last one was made under the same lock.
+        if self.rows[at].load(Ordering::Relaxed).is_null() {
+            // Relaxed, both: released by the store below. Whoever finds the row finds the end beyond it.
+            let end = self.end.load(Ordering::Relaxed);
+            self.end.store(end.max(at + 1), Ordering::Relaxed);
+            // Release pairs with the Acquire in `row` and `all_rows`.
+            self.rows[at].store(Box::into_raw(fresh), Ordering::Release);
+        }
+        // SAFETY: it was made above, or before, and lives as long as the collector.
+        unsafe { &*self.rows[at].load(Ordering::Relaxed) }
+    }
+
+    /// Lends a row to a thread without a lease.
+    #[cold]
+    fn in_common<R>(&self, f: impl FnOnce(&Row) -> R) -> R {
+        let at = common();
+        // Before the turn: making it waits for who forks, and who forks waits for all turns.
+        let row = self.row(LEASES + at);
+        let _turn = self.turns[at].lock();
+        f(row)
+    }
+
+    /// A round, after the one that may be under way.
+    pub(super) fn round(&self, mode: Mode) -> Round {
+        let _collecting = self.collecting.lock();
+        self.collect(mode)
+    }
+
+    /// The caller holds `collecting`.
+    fn collect(&self, mode: Mode) -> Round {
+        // Relaxed: a number for people.
+        self.rounds.fetch_add(1, Ordering::Relaxed);
+        let mut round = Round::default();
+        if self.add_up(mode).is_err() {
+            round.refused = true;
+            return round;
+        }
+        let mut candidates: Vec<NonNull<Count>> = Vec::new();
+        for candidate in self.candidates.take() {
+            // SAFETY: a candidate is alive until it is found dead, below.
+            let count = unsafe { candidate.as_ref() };
+            if count.central() == 0 {
+                candidates.push(candidate);
+            } else if count.leave_candidates() {
+                self.candidates.add(count);
+            }
+        }
+        if candidates.is_empty() {
+            return round;
+        }
+        // SAFETY: as above.
+        let of = |candidate: &NonNull<Count>| unsafe { candidate.as_ref() };
+        match self.check(mode, &candidates) {
+            Ok(zero) => {
+                for (candidate, is_zero) in candidates.iter().zip(zero) {
+                    if is_zero {
+                        of(candidate).set_state(DEAD);
+                        round.dead.push(*candidate);
+                    } else {
+                        self.keep(of(candidate));
+                    }
+                }
+            }
+            Err(Refused) => {
+                round.refused = true;
+                candidates
+                    .iter()
+                    .for_each(|candidate| self.keep(of(candidate)));
+            }
+        }
+        round
+    }
+
+    /// A candidate that was checked and is not found dead remains one. (One that can be none any more leaves when its sum
+    /// is looked at next.)
+    fn keep(&self, count: &Count) {
+        if count.state() == CHECKED {
+            count.set_state(LIVE);
+        }
+        self.candidates.add(count);
+    }
+
+    /// Empties all rows.
+    fn add_up(&self, mode: Mode) -> Result<(), Refused> {
+        let rows: Vec<&Row> = self
+            .all_rows()
+            .flatten()
+            .filter(|row| !row.looks_empty())
+            .collect();
+        for rows in rows.chunks(FROZEN) {
+            let locks: Vec<&BiasedLock<i64>> = rows.iter().map(|row| &row.lock).collect();
+            biased_lock::visit(&locks, mode, |at, _| rows[at].empty_all(&self.candidates))?;
+        }
+        Ok(())
+    }
+
+    /// Which of the counts are zero for ever. Those that may be are left unable to be brought back.
+    fn check(&self, mode: Mode, counts: &[NonNull<Count>]) -> Result<Vec<bool>, Refused> {
+        // SAFETY: the caller's, all alive.
+        let counts: Vec<&Count> = counts
+            .iter()
+            .map(|count| unsafe { count.as_ref() })
+            .collect();
+        for count in &counts {
+            if count.state() == LIVE {
+                count.set_state(CHECKED);
+            }
+        }
+        // Pairs with the light barrier in `Row::add_if`.
+        if !barrier::heavy(mode) {
+            return Err(Refused);
+        }
+        let nothing = |found: Found| found.is_settled && !found.in_rows && found.sum == 0;
+        Ok(self.look_twice(&counts).into_iter().map(nothing).collect())
+    }
+
+    /// What each of the counts is, if nothing happened to it meanwhile.
+    fn look_twice(&self, counts: &[&Count]) -> Vec<Found> {
+        let mut found: Vec<Found> = counts.iter().map(|_| Found::default()).collect();
+        let mut first: Vec<Seen> = Vec::new();
+        for row in self.all_rows() {
+            for (count, found) in counts.iter().zip(&mut found) {
+                let seen = row.map_or(Seen::default(), |row| row.look(count));
+                let amount = seen.amount_for(count);
+                found.sum += i64::from(amount);
+                found.in_rows |= amount != 0;
+                first.push(seen);
+            }
+        }
+        // Between the two looks.
+        for (count, found) in counts.iter().zip(&mut found) {
+            found.sum += count.central();
+        }
+        let mut first = first.into_iter();
+        for row in self.all_rows() {
+            for (count, found) in counts.iter().zip(&mut found) {
+                let seen = row.map_or(Seen::default(), |row| row.look(count));
+                // Of a row that was made since, nothing was seen.
+                found.is_settled &= seen == first.next().unwrap_or_default();
+            }
+        }
+        found
+    }
+
+    /// The rows in order, those that are not there too.
+    fn all_rows(&self) -> impl Iterator<Item = Option<&Row>> + Clone {
+        // Acquire: pairs with the Release in `make_row`, through whoever told the caller of a row.
+        let end = self.end.load(Ordering::Acquire);
+        (0..end).map(|at| {
+            // Acquire: as in `row`.
+            let row = self.rows[at].load(Ordering::Acquire);
+            // SAFETY: a row lives as long as the collector.
+            unsafe { row.as_ref() }.map(|row| &**row)
+        })
+    }
+
+    /// What is done while nobody makes a reference or gives one up, with what the counts are then.
+    pub(super) fn exactly<const N: usize, R>(
+        &self,
+        mode: Mode,
+        counts: [&Count; N],
+        f: impl FnOnce([i64; N]) -> R,
+    ) -> Result<R, Refused> {
+        self.with_all_rows(mode, |rows| {
+            f(counts.map(|count| {
+                let of_row = |row: &&Row| i64::from(row.look(count).amount_for(count));
+                count.central() + rows.iter().map(of_row).sum::<i64>()
+            }))
+        })
+    }
+
+    /// Makes counts ordinary, if they are not. The caller has a reference of each, and keeps it.
+    pub(super) fn make_ordinary(&self, mode: Mode, counts: &[&Count]) -> Result<(), Refused> {
+        if counts.iter().all(|count| count.is_ordinary()) {
+            return Ok(());
+        }
+        self.with_all_rows(mode, |rows| {
+            // Nobody adds them again: that takes a row that has something for them.
+            if counts.iter().any(|count| count.is_candidate()) {
+                self.candidates.remove(counts);
+            }
+            for count in counts.iter().filter(|count| !count.is_ordinary()) {
+                count.become_ordinary(rows.iter().map(|row| row.leave(count)).sum());
+            }
+        })
+    }
+
+    /// What is done while there is no round, and nobody owns a row or makes one.
+    fn with_all_rows<R>(&self, mode: Mode, f: impl FnOnce(&[&Row]) -> R) -> Result<R, Refused> {
+        let _collecting = self.collecting.lock();
+        // A row that is made meanwhile would not be frozen.
+        let _making = self.making.lock();
+        let rows: Vec<&Row> = self.all_rows().flatten().collect();
+        let locks: Vec<&BiasedLock<i64>> = rows.iter().map(|row| &row.lock).collect();
+        biased_lock::visit_all(&locks, mode, (), |(), _| (), |()| f(&rows))
+    }
+
+    /// What the count was at one moment of this call.
+    pub(super) fn sum(&self, mode: Mode, count: &Count) -> i64 {
+        if let Some(sum) = count.ordinary() {
+            return sum;
+        }
+        if let Ok(sum) = self.exactly(mode, [count], |[sum]| sum) {
+            return sum;
+        }
+        // Needs no barrier, and takes until nothing happens to the count for a moment.
+        let mut backoff = Backoff::new();
+        loop {
+            let found = self.look_twice(&[count]);
+            if let [found] = &found[..]
+                && found.is_settled
+            {
+                return found.sum;
+            }
+            backoff.wait();
+        }
+    }
+
+    /// Whether a count would be found dead now.
+    #[cfg(all(test, percolog_loom))]
+    pub(super) fn is_zero(&self, mode: Mode, count: &Count) -> bool {
+        let _collecting = self.collecting.lock();
+        let zero = self.check(mode, &[NonNull::from(count)]);
+        if count.state() == CHECKED {
+            count.set_state(LIVE);
+        }
+        zero == Ok(alloc::vec![true])
+    }
+
+    /// Adds up what one row has.
+    #[cfg(all(test, percolog_loom))]
+    pub(super) fn empty(&self, mode: Mode, row: usize) {
+        let row = self.row(row);
+        biased_lock::visit(&[&row.lock], mode, |_, _| row.empty_all(&self.candidates))
+            .expect("a fence is not refused");
+    }
+
+    /// Waits until nothing is half done, and keeps it so until [`go_on`](Self::go_on): around a `fork`, whose child has no
+    /// other thread to finish it. Returns whether the owners of rows are kept out too; else the kernel refused the barrier.
+    #[cfg(not(percolog_loom))]
+    pub(super) fn hold(&self, mode: Mode) -> bool {
+        // Turns first: nobody takes one who has another of these.
+        self.turns.iter().for_each(|turn| turn.lock().keep());
+        self.collecting.lock().keep();
+        self.making.lock().keep();
+        let locks = self.all_rows().flatten().map(|row| &row.lock);
+        biased_lock::freeze_all(locks, mode).is_ok()
+    }
+
+    /// Goes on, in the process that forked or in its child.
+    ///
+    /// # Safety
+    /// The calling thread called [`hold`](Self::hold), which returned `held`.
+    #[cfg(not(percolog_loom))]
+    pub(super) unsafe fn go_on(&self, held: bool, is_child: bool) {
+        if held {
+            let locks = self.all_rows().flatten().map(|row| &row.lock);
+            if is_child {
+                // Owners were about to find that they are kept out, and nobody here takes back that they are inside.
+                locks.clone().for_each(BiasedLock::abandon);
+            }
+            // SAFETY: the same rows: none is made meanwhile.
+            unsafe { biased_lock::thaw_all(locks) };
+        }
+        // SAFETY: all kept by `hold`.
+        unsafe {
+            drop(self.making.resume());
+            drop(self.collecting.resume());
+            for turn in &self.turns {
+                drop(turn.resume());
+            }
+        }
+    }
+
+    /// What the owner of a row does first, and no more of it.
+    #[cfg(all(test, not(percolog_loom)))]
+    pub(super) fn begin_to_own(&self, row: usize, mode: Mode) {
+        self.row(row).lock.begin_to_own(mode);
+    }
+
+    /// What a row has for a count.
+    #[cfg(all(test, percolog_loom))]
+    pub(super) fn amount(&self, row: usize, count: &Count) -> i16 {
+        self.row(row).look(count).amount_for(count)
+    }
+
+    /// How many rounds there were.
+    pub(super) fn rounds(&self) -> u64 {
+        // Relaxed: a number for people.
+        self.rounds.load(Ordering::Relaxed)
+    }
+}
+
+/// Which of the common rows the caller uses.
+#[cfg(not(percolog_loom))]
+fn common() -> usize {
+    crate::cpu::current().index() % COMMON
+}
+
+#[cfg(percolog_loom)]
+fn common() -> usize {
+    0
+}
+
+impl Drop for Collector {
+    fn drop(&mut self) {
+        for row in &self.rows {
+            // Relaxed: `&mut self` came after all use.
+            let row = row.load(Ordering::Relaxed);
+            if !row.is_null() {
+                // SAFETY: it was made by `make_row`, and nobody has it any more.
+                drop(unsafe { Box::from_raw(row) });
+            }
+        }
+    }
+}
