@@ -7,6 +7,7 @@ use percolog::oplog::{Absorb, Birth, Death, Logged, LoggedFn, Operation, unique}
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::cell::Cell;
 use std::collections::BTreeMap;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 
 /// Counts what the calling thread asks for; other tests do not disturb.
 struct Counting;
@@ -14,6 +15,7 @@ struct Counting;
 thread_local! {
     static CALLS: Cell<usize> = const { Cell::new(0) };
     static LIVE: Cell<isize> = const { Cell::new(0) };
+    static BYTES: Cell<isize> = const { Cell::new(0) };
 }
 
 // SAFETY: everything is passed on to the system's allocator; the counting allocates nothing.
@@ -21,6 +23,7 @@ unsafe impl GlobalAlloc for Counting {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         CALLS.set(CALLS.get() + 1);
         LIVE.set(LIVE.get() + 1);
+        BYTES.set(BYTES.get() + layout.size() as isize);
         // SAFETY: by the caller's contract.
         unsafe { System.alloc(layout) }
     }
@@ -28,18 +31,21 @@ unsafe impl GlobalAlloc for Counting {
     unsafe fn alloc_zeroed(&self, layout: Layout) -> *mut u8 {
         CALLS.set(CALLS.get() + 1);
         LIVE.set(LIVE.get() + 1);
+        BYTES.set(BYTES.get() + layout.size() as isize);
         // SAFETY: by the caller's contract.
         unsafe { System.alloc_zeroed(layout) }
     }
 
     unsafe fn realloc(&self, block: *mut u8, layout: Layout, size: usize) -> *mut u8 {
         CALLS.set(CALLS.get() + 1);
+        BYTES.set(BYTES.get() + size as isize - layout.size() as isize);
         // SAFETY: by the caller's contract.
         unsafe { System.realloc(block, layout, size) }
     }
 
     unsafe fn dealloc(&self, block: *mut u8, layout: Layout) {
         LIVE.set(LIVE.get() - 1);
+        BYTES.set(BYTES.get() - layout.size() as isize);
         // SAFETY: by the caller's contract.
         unsafe { System.dealloc(block, layout) }
     }
@@ -274,4 +280,124 @@ fn no_more_spent_operations_are_kept_than_the_limit() {
     }
     let kept = std::iter::from_fn(|| log.spent()).count();
     assert!((1..=5).contains(&kept), "{kept} spent operations were kept");
+}
+
+/// Lets `step` use a fresh object many times, and compares what the object says of its memory with what the
+/// allocator has been asked for, at each step. Returns the largest figure.
+fn memory_is_as_stated<O: Operation<BTreeMap<u64, u64>>>(
+    limit: usize,
+    mut step: impl FnMut(&Logged<BTreeMap<u64, u64>, O>, u64),
+) -> usize {
+    // A thread makes its record of what it holds with its first guard of anything.
+    drop(LoggedFn::<u64>::new(0).synchronize());
+    let before = BYTES.get();
+    let log: Logged<BTreeMap<u64, u64>, O> = Logged::<BTreeMap<u64, u64>, O>::builder()
+        .limit(limit)
+        .build(BTreeMap::new());
+    let mut largest = 0;
+    for number in 0..400 {
+        // On slots with places in different tables.
+        cpu::bind(CoreId::new([0, 1, 63, 64, 700][number as usize % 5]));
+        step(&log, number);
+        let stated = log.memory_usage();
+        assert_eq!(
+            BYTES.get() - before,
+            stated.total() as isize,
+            "{stated:?} after step {number}"
+        );
+        largest = largest.max(stated.total());
+    }
+    assert!(log.memory_usage().queues > 0 && log.memory_usage().merging > 0);
+    drop(log);
+    assert_eq!(BYTES.get(), before);
+    largest
+}
+
+/// Counts, in a state that allocates nothing.
+struct Nothing<const BYTES: usize>([u8; BYTES]);
+
+impl<const BYTES: usize> Operation<BTreeMap<u64, u64>> for Nothing<BYTES> {
+    fn exec(self, _: &mut BTreeMap<u64, u64>) {}
+}
+
+/// The last word on a register, of which nothing is kept.
+struct Word(u64);
+
+impl Operation<BTreeMap<u64, u64>> for Word {
+    const ABSORBS: bool = true;
+    fn exec(self, _: &mut BTreeMap<u64, u64>) {}
+    fn exec_keeping(self, _: &mut BTreeMap<u64, u64>) -> Option<Self> {
+        Some(self)
+    }
+    fn absorb(&self) -> Absorb<'_> {
+        Absorb::Replace(self.0)
+    }
+    fn replaces(&self, earlier: &Self) -> bool {
+        self.0 == earlier.0
+    }
+}
+
+#[test]
+fn the_memory_an_object_says_it_takes_is_what_it_asked_the_allocator_for() {
+    fn plain<const BYTES: usize>(limit: usize) -> usize {
+        memory_is_as_stated::<Nothing<BYTES>>(limit, |log, number| {
+            log.queue(Nothing([0; BYTES]));
+            if number % 3 == 0 {
+                log.extend((0..number).map(|_| Nothing([0; BYTES])));
+            }
+            if number % 50 == 49 {
+                drop(log.synchronize());
+            }
+        })
+    }
+    // Rows that are smaller than a line, that fill lines, and that end within one.
+    for limit in [1, 3, 100, 5000] {
+        plain::<0>(limit);
+        plain::<5>(limit);
+        plain::<56>(limit);
+        // All slots have both their queues by then.
+        assert!(plain::<200>(limit) > 2 * 5 * 208 * limit.min(1024));
+    }
+    for limit in [2, 128] {
+        memory_is_as_stated::<Word>(limit, |log, number| {
+            log.queue(Word(number));
+            log.queue(Word(number % 7));
+            if number % 40 == 0 {
+                drop(log.synchronize());
+                let _ = log.spent();
+            }
+            if number % 90 == 0 {
+                log.drain(3);
+            }
+        });
+    }
+}
+
+#[test]
+fn closures_state_their_memory_too() {
+    cpu::bind(CoreId::new(0));
+    drop(LoggedFn::<u64>::new(0).synchronize());
+    let before = BYTES.get();
+    let log: LoggedFn<u64> = LoggedFn::new(0);
+    assert_eq!(log.memory_usage().total(), 0);
+    for _ in 0..300 {
+        log.update(|sum| *sum += 1);
+        assert_eq!(BYTES.get() - before, log.memory_usage().total() as isize);
+    }
+    assert_eq!(*log.read(), 300);
+    assert_eq!(BYTES.get() - before, log.memory_usage().total() as isize);
+}
+
+#[test]
+fn memory_is_told_of_a_poisoned_object_too_and_to_no_holder_of_a_guard() {
+    let log: LoggedFn<u64> = LoggedFn::new(0);
+    log.update(|_| panic!("on purpose"));
+    assert!(catch_unwind(AssertUnwindSafe(|| drop(log.synchronize()))).is_err());
+    assert!(log.is_poisoned());
+    assert!(log.memory_usage().total() > 0);
+    log.clear_poison();
+    let guard = log.read();
+    assert!(catch_unwind(AssertUnwindSafe(|| log.memory_usage())).is_err());
+    drop(guard);
+    assert!(log.memory_usage().total() > 0);
 }

@@ -180,6 +180,21 @@ impl<T> PerCore<T> {
         self.end.load(Ordering::Acquire)
     }
 
+    /// How many bytes have been asked of the allocator for tables and places. What the values own
+    /// themselves is not among them.
+    #[must_use]
+    pub fn memory(&self) -> usize {
+        let tables = self
+            .tables
+            .iter()
+            .enumerate()
+            // Relaxed: whether there is a table is all that is asked; it is not looked into.
+            .filter(|(_, entries)| !entries.load(Ordering::Relaxed).is_null())
+            .map(|(table, _)| isolated::size::<AtomicPtr<T>>(table_length(table)))
+            .sum::<usize>();
+        tables + self.iter().count() * isolated::size::<T>(1)
+    }
+
     /// Every touched place with its slot, in the order of the slots.
     ///
     /// Every place whose touching is known to the caller is there; places touched while the iteration
@@ -265,6 +280,11 @@ mod isolated {
         } else {
             layout
         }
+    }
+
+    /// How many bytes so many values take.
+    pub(super) fn size<T>(count: usize) -> usize {
+        layout::<T>(count).size()
     }
 
     pub(super) fn new<T>(value: T) -> *mut T {

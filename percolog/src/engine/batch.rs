@@ -37,6 +37,16 @@ impl<S, Q: Queue<S>> Merged<S, Q> {
         }
     }
 
+    /// Bytes allocated for merging.
+    pub(super) fn memory(&self) -> usize {
+        let queues = self.queues.iter().map(Q::memory).sum::<usize>();
+        queues
+            + self.queues.capacity() * size_of::<Q>()
+            + self.places.capacity() * size_of::<usize>()
+            + self.locked.capacity() * size_of::<usize>()
+            + self.scratch.as_ref().map_or(0, Q::scratch_memory)
+    }
+
     /// The queue that is exchanged for the slot's.
     pub(super) fn queue_of(&mut self, slot: usize, limits: Limits) -> &mut Q {
         if self.places.len() <= slot {

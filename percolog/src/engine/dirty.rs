@@ -96,6 +96,11 @@ impl DirtyMarks {
         any
     }
 
+    /// Bytes allocated for marks.
+    pub(crate) fn memory(&self) -> usize {
+        self.chips.memory()
+    }
+
     /// Whether no slot is marked.
     pub(crate) fn is_clean(&self) -> bool {
         self.chips.iter().all(|(_, line)| line.is_clean())

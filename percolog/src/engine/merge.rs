@@ -6,7 +6,7 @@ use super::guard::{Shared, SynchronizeError, Synchronized};
 use super::object::{Center, Object, Refusal, Wait};
 use super::queue::{Limits, Queue};
 use super::slots::Slots;
-use super::stats::{Drained, Tally};
+use super::stats::{Drained, MemoryUsage, Tally};
 use crate::cpu::Environment;
 use crate::sync::Patience;
 use core::mem;
@@ -337,6 +337,25 @@ impl<S, Q: Queue<S>, E: Environment> Object<S, Q, E> {
             // SAFETY: `&mut self`: nobody else can reach the merged part.
             this.merge(unsafe { &mut *merged });
         });
+    }
+
+    /// What the queues and the merging have allocated. Keeps merges away while it looks, and locks each slot
+    /// for a moment.
+    /// `None` if this thread has the object already.
+    pub(crate) fn memory_usage(&self) -> Option<MemoryUsage> {
+        let door = self.enter_shared(Wait::For(Patience::Unlimited)).ok()?;
+        let merging = self.center.merged.with(|merged| {
+            // SAFETY: shared use of the merged part; nobody writes it while we have it.
+            unsafe { &*merged }.memory()
+        });
+        let queues = self
+            .slots
+            .iter()
+            .map(|(_, slot)| slot.lock().get().queue.memory())
+            .sum::<usize>();
+        let queues = queues + self.slots.memory() + self.dirty.memory();
+        door.leave_shared();
+        Some(MemoryUsage { queues, merging })
     }
 
     /// The state as merged so far, to show it, if nobody has the object just now.

@@ -33,4 +33,4 @@ pub(crate) use limits::Options;
 pub use limits::{Full, OnDrop, Policy, Reason};
 pub(crate) use object::{Object, Origin, Wait};
 pub use queue::{Absorbed, Limits, Queue};
-pub use stats::{Drained, Stats};
+pub use stats::{Drained, MemoryUsage, Stats};

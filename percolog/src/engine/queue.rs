@@ -72,8 +72,15 @@ pub trait Queue<S>: Send + Sized {
         self.len() == 0
     }
 
-    /// Bytes allocated by the queue.
+    /// Bytes that the queue has asked of the allocator and not given back. What its operations own themselves
+    /// is not among them.
     fn memory(&self) -> usize;
+
+    /// The same of what merging keeps. As it stands, right for what never allocates.
+    fn scratch_memory(scratch: &Self::Scratch) -> usize {
+        let _ = scratch;
+        0
+    }
 
     /// Moves everything pending to `empty`, and what `empty` has kept for this slot here. Called under
     /// the slot's lock by a thread that merges: what it leaves alone stays in the slot's cache.

@@ -61,6 +61,11 @@ impl<S, Q: Queue<S>> Slots<S, Q> {
         self.places.touched(CoreId::new(slot as u32))
     }
 
+    /// Bytes allocated for the places of queues; what the queues have allocated is not among them.
+    pub(crate) fn memory(&self) -> usize {
+        self.places.memory()
+    }
+
     pub(crate) fn iter(&self) -> impl Iterator<Item = (CoreId, &SlotLock<Slot<Q>>)> {
         self.places.iter()
     }

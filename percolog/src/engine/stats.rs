@@ -33,6 +33,28 @@ pub struct Stats {
     pub clock_violations: u64,
 }
 
+/// What an object has asked of the allocator and not given back, in bytes.
+///
+/// To the byte: the sizes that were asked for. What the allocator adds (headers, rounding, what it keeps for
+/// itself) is not in it, nor is the object's own size, nor what the structure and queued operations own.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct MemoryUsage {
+    /// For the slots' queues: their places, the operations in them, what they keep for reuse, the index by which
+    /// operations find those that they absorb, and the dirty marks.
+    pub queues: usize,
+    /// For merging: the second queue of each slot, and what putting operations in order takes.
+    pub merging: usize,
+}
+
+impl MemoryUsage {
+    /// Both together.
+    #[must_use]
+    pub const fn total(&self) -> usize {
+        self.queues + self.merging
+    }
+}
+
 /// What one call of `drain` has done.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]

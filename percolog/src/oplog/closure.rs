@@ -2,7 +2,7 @@
 
 use super::logged::Logged;
 use super::operation::Operation;
-use crate::engine::{Drained, Full, Shared, Stats, Synchronized};
+use crate::engine::{Drained, Full, MemoryUsage, Shared, Stats, Synchronized};
 use crate::sync::const_fn;
 use alloc::boxed::Box;
 use core::fmt;
@@ -221,6 +221,16 @@ impl<S: 'static, const N: usize> LoggedFn<S, N> {
     /// See [`Logged::clear_poison`].
     pub fn clear_poison(&self) {
         self.logged.clear_poison();
+    }
+
+    /// See [`Logged::memory_usage`]. What closures own, and those of any size that are boxed, are not in it.
+    ///
+    /// # Panics
+    /// As [`Logged::memory_usage`].
+    #[track_caller]
+    #[must_use]
+    pub fn memory_usage(&self) -> MemoryUsage {
+        self.logged.memory_usage()
     }
 
     /// See [`Logged::stats`].

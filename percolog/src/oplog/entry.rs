@@ -75,7 +75,7 @@ impl<O> Entries<O> {
     }
 
     pub(super) fn memory(&self) -> usize {
-        self.row.room() * size_of::<Entry<O>>()
+        self.row.memory()
     }
 
     /// Appends, and returns the place.

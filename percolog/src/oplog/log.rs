@@ -305,6 +305,12 @@ impl<S, O: Operation<S>> Queue<S> for Log<O> {
             + self.spent.capacity() * size_of::<O>()
     }
 
+    fn scratch_memory(scratch: &Scratch) -> usize {
+        scratch.heads.capacity() * size_of::<Reverse<(u64, usize)>>()
+            + scratch.order.capacity() * size_of::<(u64, usize, usize)>()
+            + scratch.seen.allocation_size()
+    }
+
     fn prepare(queues: &mut [Self], scratch: &mut Scratch) {
         let mut busy = queues.iter().filter(|queue| queue.entries.len() != 0);
         let alone = busy

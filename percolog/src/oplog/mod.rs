@@ -55,5 +55,6 @@ pub use logged::{Builder, Logged};
 pub use operation::{Absorb, Operation};
 
 pub use crate::engine::{
-    Drained, Full, OnDrop, Policy, Reason, Shared, Stats, SynchronizeError, Synchronized,
+    Drained, Full, MemoryUsage, OnDrop, Policy, Reason, Shared, Stats, SynchronizeError,
+    Synchronized,
 };

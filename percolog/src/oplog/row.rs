@@ -47,6 +47,14 @@ impl<T> Row<T> {
         self.room
     }
 
+    /// How many bytes have been asked of the allocator for the row.
+    pub(super) fn memory(&self) -> usize {
+        if self.room == 0 {
+            return 0;
+        }
+        Self::layout(self.room).size()
+    }
+
     #[inline(always)]
     pub(super) fn push(&mut self, value: T) {
         if self.length == self.room {
