@@ -12,6 +12,8 @@
 //! | a lock around a structure that is updated all the time and read now and then | [`oplog::Logged`]: updates become values in a queue of the core that makes them |
 //! | the same, and the updates are closures | [`oplog::LoggedFn`] |
 //! | things that are added and soon removed again (connections, mappings, open files) | [`oplog::Logged`] with [absorption](oplog::Operation#absorption): most updates never have to be executed |
+//! | the same, and all that has to be known is what is there now | [`collections::Registry`]: a handle for each, dropped from anywhere; exact `len`; listed rarely |
+//! | events that many threads report, and one thread follows, in order | [`collections::EventQueue`]: a bounded queue, delivered without a delay, that wakes its consumer |
 //! | last writer wins (registers, configuration, presence) | the same, with [`Absorb::Replace`](oplog::Absorb::Replace) |
 //! | a value that is read all the time and replaced whole (configuration, routes) | [`reclaim::Replaceable`]: a read writes nothing shared, a replacement waits for nobody |
 //! | nodes of a lock-free structure of your own | [`reclaim::Domain`]: they are destroyed when nobody can be reading them |
@@ -135,6 +137,8 @@ extern crate std;
 
 mod sync;
 
+#[cfg(feature = "alloc")]
+pub mod collections;
 #[cfg(feature = "alloc")]
 pub mod counter;
 pub mod cpu;

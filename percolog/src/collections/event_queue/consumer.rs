@@ -1,0 +1,160 @@
+//! The queue, as its consumer sees it.
+
+use super::queue::EventQueue;
+use super::waiting::Delivered;
+use crate::cpu::{Environment, Native};
+#[cfg(feature = "std")]
+use crate::sync::Backoff;
+use crate::sync::SlotGuard;
+use alloc::collections::VecDeque;
+use alloc::vec::Vec;
+use core::fmt;
+#[cfg(feature = "std")]
+use std::time::{Duration, Instant};
+
+/// The right to take events out of an [`EventQueue`]: there is one at a time.
+///
+/// It takes hold of everything that has come, in one *look*, and then hands it out without any lock. What it has not handed out when it is
+/// dropped is there for the next consumer.
+///
+/// Every look is one moment: it finds each event whose push returned before it began, and no event that belongs before one of
+/// these is left behind (see the [module](super)).
+#[must_use = "the queue is free for another consumer as soon as this is dropped"]
+pub struct Consumer<'a, T: Send, E: Environment = Native> {
+    queue: &'a EventQueue<T, E>,
+    taken: SlotGuard<'a, VecDeque<Delivered<T>>>,
+}
+
+impl<T: Send, E: Environment> EventQueue<T, E> {
+    /// Becomes the queue's consumer; `None` while somebody else is. *Progress:* waits for no longer than some pauses.
+    pub fn consumer(&self) -> Option<Consumer<'_, T, E>> {
+        Some(Consumer {
+            taken: self.taken.lock_briefly()?,
+            queue: self,
+        })
+    }
+}
+
+impl<T: Send, E: Environment> Consumer<'_, T, E> {
+    /// Takes hold of everything that has come, and tells whether there is anything to hand out.
+    #[track_caller]
+    fn look(&mut self) -> bool {
+        let taken = self.taken.get();
+        if taken.is_empty() {
+            self.queue.log.synchronize().take(taken);
+        }
+        !taken.is_empty()
+    }
+
+    /// The next event, if there is one.
+    ///
+    /// *Progress:* blocking while another thread merges. *Cost:* a look if the last one's events have all been handed out.
+    ///
+    /// # Panics
+    /// If the queue is poisoned.
+    #[track_caller]
+    pub fn try_next(&mut self) -> Option<Delivered<T>> {
+        if let Some(next) = self.taken.get().pop_front() {
+            return Some(next);
+        }
+        self.look();
+        self.taken.get().pop_front()
+    }
+
+    /// Calls `deliver` with everything that has come before this was called, in order, and returns how much that was: the rest
+    /// of an earlier look, and one more look. Producers who never pause do not keep it here.
+    ///
+    /// No lock that a producer needs is held meanwhile, and `deliver` may push to the queue. If it panics, the event that it was given is
+    /// gone, and those behind it stay.
+    ///
+    /// # Panics
+    /// If the queue is poisoned, and where `deliver` does.
+    #[track_caller]
+    pub fn drain(&mut self, mut deliver: impl FnMut(Delivered<T>)) -> usize {
+        let count = self.hand_out(&mut deliver);
+        self.look();
+        count + self.hand_out(&mut deliver)
+    }
+
+    /// What is left of the last look.
+    fn hand_out(&mut self, deliver: &mut impl FnMut(Delivered<T>)) -> usize {
+        let mut count = 0;
+        // One at a time, so that a panic in `deliver` leaves the others.
+        while let Some(next) = self.taken.get().pop_front() {
+            count += 1;
+            deliver(next);
+        }
+        count
+    }
+
+    /// Appends everything that has come before this was called, in order, and returns how much that was.
+    ///
+    /// # Panics
+    /// If the queue is poisoned.
+    #[track_caller]
+    pub fn drain_batch(&mut self, into: &mut Vec<Delivered<T>>) -> usize {
+        let before = into.len();
+        into.extend(self.taken.get().drain(..));
+        self.look();
+        into.extend(self.taken.get().drain(..));
+        into.len() - before
+    }
+}
+
+#[cfg(feature = "std")]
+impl<T: Send, E: Environment> Consumer<'_, T, E> {
+    /// The next event; sleeps until there is one.
+    ///
+    /// *Progress:* blocking. *Cost:* some looks within a microsecond or two, and then a system call to make sure that nobody pushes unseen
+    /// and one to sleep; the producer of the next event pays for one that wakes. Between the look that found nothing and the
+    /// sleep no event is missed.
+    ///
+    /// # Panics
+    /// If the queue is poisoned.
+    #[track_caller]
+    pub fn wait_next(&mut self) -> Delivered<T> {
+        loop {
+            if let Some(next) = self.wait_until(None) {
+                return next;
+            }
+        }
+    }
+
+    /// The next event; sleeps until there is one, or for so long.
+    ///
+    /// # Panics
+    /// If the queue is poisoned.
+    #[track_caller]
+    pub fn wait_next_for(&mut self, timeout: Duration) -> Option<Delivered<T>> {
+        // A deadline beyond what the clock can express is none.
+        match Instant::now().checked_add(timeout) {
+            Some(deadline) => self.wait_until(Some(deadline)),
+            None => Some(self.wait_next()),
+        }
+    }
+
+    #[track_caller]
+    fn wait_until(&mut self, deadline: Option<Instant>) -> Option<Delivered<T>> {
+        let mut backoff = Backoff::new();
+        loop {
+            if let Some(next) = self.try_next() {
+                return Some(next);
+            }
+            // A pause is shorter than what sleeping takes, for both sides.
+            if !backoff.is_spent() {
+                backoff.wait();
+                continue;
+            }
+            let bell = &self.queue.bell;
+            if !bell.sleep(deadline, || self.look()) {
+                return self.try_next();
+            }
+        }
+    }
+}
+
+impl<T: Send, E: Environment> fmt::Debug for Consumer<'_, T, E> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Consumer").finish_non_exhaustive()
+    }
+}
