@@ -16,11 +16,14 @@
 //! it costs to fold numbers into a value, a count by label, or a histogram. [`in_use`] is the counter duel for what goes up
 //! and down; [`references`] clones and drops, and [`lifetimes`] says how long after the last drop a value is destroyed.
 //!
+//! [`eviction`] asks another question: not how fast, but which keys a cache keeps.
+//!
 //! This crate exists for the command; it promises no stable interface.
 
 pub mod append;
 pub mod counters;
 pub mod crossing;
+pub mod eviction;
 pub mod freeing;
 pub mod hash;
 pub mod host;

@@ -14,6 +14,9 @@
 //! | things that are added and soon removed again (connections, mappings, open files) | [`oplog::Logged`] with [absorption](oplog::Operation#absorption): most updates never have to be executed |
 //! | the same, and all that has to be known is what is there now | [`collections::Registry`]: a handle for each, dropped from anywhere; exact `len`; listed rarely |
 //! | events that many threads report, and one thread follows, in order | [`collections::EventQueue`]: a bounded queue, delivered without a delay, that wakes its consumer |
+//! | the keys of a cache in the order in which they were last used | [`collections::Lru`]: a hit is one append, eviction finds the exact order |
+//! | a list behind a lock that all cores push to and pop from, in no order that matters between them | [`collections::PerCoreList`]: a list for each core, and stealing |
+//! | a table that is looked up on all cores and hardly ever changed | [`collections::TableCache`]: a lookup touches this core's copies, an update takes them away |
 //! | last writer wins (registers, configuration, presence) | the same, with [`Absorb::Replace`](oplog::Absorb::Replace) |
 //! | a value that is read all the time and replaced whole (configuration, routes) | [`reclaim::Replaceable`]: a read writes nothing shared, a replacement waits for nobody |
 //! | nodes of a lock-free structure of your own | [`reclaim::Domain`]: they are destroyed when nobody can be reading them |

@@ -141,6 +141,32 @@ fn what_is_discarded_is_counted() {
 }
 
 #[test]
+fn at_the_limit_it_is_merged_or_while_somebody_has_the_object_discarded() {
+    stay();
+    let log: Pushes = Pushes::builder()
+        .limit(4)
+        .policy(Policy::MergeOrDiscard)
+        .build(Vec::new());
+    (0..5).for_each(|number| log.queue(Push(number)));
+    let stats = log.stats();
+    assert_eq!(
+        (stats.updater_merges, stats.executed, stats.pending),
+        (1, 4, 1)
+    );
+    assert_eq!(stats.discarded, 0);
+    let guard = log.synchronize();
+    assert_eq!(*guard, [0, 1, 2, 3, 4]);
+    // Room for four; neither the holder nor anybody else waits for the guard.
+    (5..11).for_each(|number| log.queue(Push(number)));
+    assert_eq!(refusal(&log), Reason::Limit);
+    assert_eq!((log.stats().discarded, log.stats().pending), (2, 4));
+    drop(guard);
+    log.queue(Push(11));
+    assert_eq!(log.stats().updater_merges, 2);
+    assert_eq!(*log.synchronize(), [0, 1, 2, 3, 4, 5, 6, 7, 8, 11]);
+}
+
+#[test]
 fn while_somebody_has_the_object_queues_grow_to_the_hard_limit_and_then_wait() {
     let log: Pushes = Pushes::builder().limit(4).hard_limit(9).build(Vec::new());
     let queued = AtomicUsize::new(0);

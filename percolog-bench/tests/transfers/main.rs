@@ -7,6 +7,7 @@
 
 #![cfg(all(target_os = "linux", target_arch = "x86_64"))]
 
+mod collections;
 mod objects;
 mod references;
 mod sections;

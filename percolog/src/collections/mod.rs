@@ -6,17 +6,28 @@
 //! | type | what it is | an update | a read |
 //! |---|---|---|---|
 //! | [`EventQueue`] | many producers, one order, one live consumer | an append to the core's own log | the consumer takes all that has come |
+//! | [`Lru`] | the keys of a cache, in the order in which they were last used | an append, or nothing at all if the core has touched the key before | whoever evicts brings the logs together |
+//! | [`PerCoreList`] | a bag: connections to accept, free buffers | a push to the core's own list, or a pop from it | whoever finds its own list empty steals from another one |
 //! | [`Registry`] | what is there now: open files, sessions, connections | an append, or nothing at all if what ends began a moment ago | whoever lists brings the logs together |
+//! | [`TableCache`] | a table that is looked up everywhere and hardly ever changed: mounts, routes | takes every core's copy away | a lookup in the core's own copies |
 //!
-//! **Invariant.** Nothing here has an atomic or a lock of its own around its contents: contents change only as operations of
-//! a log, and what a collection promises of order is what [`oplog`](crate::oplog) promises. The one exception wakes
-//! threads that sleep, and carries no data.
+//! **Invariant.** Nothing that stands on a log has an atomic or a lock of its own around its contents: contents change only as
+//! operations of the log, and what such a collection promises of order is what [`oplog`](crate::oplog) promises. (The one
+//! exception wakes threads that sleep, and carries no data.) [`PerCoreList`] and [`TableCache`], which have answers to give at
+//! once, stand on no log: each core's part has a lock that its own core takes, and each says at its top why what it answers is true.
 //!
 //! Boyd-Wickizer, *Optimizing Communication Bottlenecks in Multiprocessor Operating System Kernels*, §3.3 (inotify), §5.2
-//! and §6.2 (absorption).
+//! and §6.2 (absorption); Boyd-Wickizer et al., *An Analysis of Linux Scalability to Many Cores*, §4.2 and §4.5 (lists and tables
+//! for each core).
 
 pub mod event_queue;
+mod lru;
+mod per_core_list;
 pub mod registry;
+mod table_cache;
 
 pub use event_queue::EventQueue;
+pub use lru::{Lru, LruBuilder};
+pub use per_core_list::PerCoreList;
 pub use registry::Registry;
+pub use table_cache::TableCache;

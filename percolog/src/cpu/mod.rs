@@ -27,6 +27,8 @@ mod environment;
 #[cfg(feature = "alloc")]
 pub(crate) mod lease;
 #[cfg(feature = "alloc")]
+mod own_lines;
+#[cfg(feature = "alloc")]
 mod per_core;
 mod platform;
 #[cfg(all(feature = "alloc", not(percolog_loom)))]
@@ -39,6 +41,8 @@ mod topology;
 pub(crate) mod undivided;
 
 pub use environment::{Environment, Native};
+#[cfg(feature = "alloc")]
+pub(crate) use own_lines::OwnLines;
 #[cfg(feature = "alloc")]
 pub use per_core::PerCore;
 pub use platform::Platform;

@@ -15,6 +15,9 @@ pub enum Policy {
     Full,
     /// Drop the operation and count it.
     Discard,
+    /// Merge on the spot if the object is free; while it is taken, or poisoned, drop the operation and count it. For hints of which
+    /// one more or less does not matter, from threads that are not to wait.
+    MergeOrDiscard,
 }
 
 /// What happens to pending operations when the object is dropped.

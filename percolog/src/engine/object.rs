@@ -331,13 +331,39 @@ impl<S, Q: Queue<S>, E: Environment> Object<S, Q, E> {
                 reason: Reason::Limit,
             }),
             Policy::Discard => {
-                let mut held = self.here();
-                held.get().discarded += 1;
-                drop(held);
-                drop(operation);
+                self.discard(operation);
+                Ok(())
+            }
+            Policy::MergeOrDiscard => {
+                if let Err(operation) = self.merge_and_append(operation, origin) {
+                    self.discard(operation);
+                }
                 Ok(())
             }
         }
+    }
+
+    fn discard(&self, operation: Q::Operation) {
+        let mut held = self.here();
+        held.get().discarded += 1;
+        drop(held);
+        drop(operation);
+    }
+
+    /// Merges if nobody has the object, and appends if that has made room.
+    fn merge_and_append(
+        &self,
+        operation: Q::Operation,
+        origin: Origin,
+    ) -> Result<(), Q::Operation> {
+        if self.is_poisoned() {
+            return Err(operation);
+        }
+        match self.enter(Wait::No) {
+            Ok(door) => self.merge_for_updater(door),
+            Err(_) => return Err(operation),
+        }
+        self.append(operation, origin, Bound::Threshold)
     }
 
     /// This slot's queue, locked.

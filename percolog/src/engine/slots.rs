@@ -26,7 +26,7 @@ pub(crate) struct Slot<Q> {
     pub(crate) queue: Q,
     /// Operations that were absorbed when they, or others, were appended.
     pub(crate) absorbed: u64,
-    /// Operations dropped by [`Policy::Discard`](super::Policy::Discard).
+    /// Operations dropped by [`Policy::Discard`](super::Policy::Discard) or `MergeOrDiscard`.
     pub(crate) discarded: u64,
 }
 

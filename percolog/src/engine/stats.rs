@@ -21,7 +21,8 @@ pub struct Stats {
     pub executed: u64,
     /// Operations that never had to be executed, because others cancelled or replaced them.
     pub absorbed: u64,
-    /// Operations dropped because of [`Policy::Discard`](super::Policy::Discard).
+    /// Operations dropped because of [`Policy::Discard`](super::Policy::Discard) or
+    /// [`Policy::MergeOrDiscard`](super::Policy::MergeOrDiscard).
     pub discarded: u64,
     /// Merges paid by updaters that came to the limit.
     pub updater_merges: u64,

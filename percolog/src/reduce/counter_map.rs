@@ -1,7 +1,8 @@
 //! Counts by key.
 
-use super::tables::{OwnLines, Set, Table};
+use super::tables::{Set, Table};
 use super::{Merge, Reducer, Refused};
+use crate::cpu::OwnLines;
 use crate::sync::{Isolated, SlotLock};
 use alloc::borrow::ToOwned;
 use alloc::sync::Arc;

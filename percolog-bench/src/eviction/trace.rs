@@ -1,0 +1,50 @@
+//! Which keys are looked up: the same ones for everybody, and each time.
+
+/// Numbers that look random and are the same each time (Steele, Lea and Flood, *Fast Splittable Pseudorandom Number Generators*,
+/// OOPSLA 2014). No crate's generator: those may change with a version, and so would the figures.
+struct SplitMix(u64);
+
+impl SplitMix {
+    fn next(&mut self) -> u64 {
+        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mixed = (self.0 ^ (self.0 >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        let mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        mixed ^ (mixed >> 31)
+    }
+
+    /// Between 0 and 1.
+    fn fraction(&mut self) -> f64 {
+        (self.next() >> 11) as f64 / (1_u64 << 53) as f64
+    }
+}
+
+/// Lookups of so many keys, of which the *n*-th one is looked up as often as 1 / *n* to the power of `skew`.
+#[must_use]
+pub fn zipf(seed: u64, keys: usize, skew: f64, lookups: usize) -> Vec<u64> {
+    let mut random = SplitMix(seed);
+    let mut total = 0.0;
+    let up_to: Vec<f64> = (1..=keys)
+        .map(|rank| {
+            total += (rank as f64).powf(-skew);
+            total
+        })
+        .collect();
+    let lookup = |_| {
+        let at = random.fraction() * total;
+        up_to.partition_point(|sum| *sum <= at) as u64
+    };
+    (0..lookups).map(lookup).collect()
+}
+
+/// The same lookups, and each time after `every` of them a scan: `length` keys one after the other that nobody looks up again.
+#[must_use]
+pub fn scans_between(trace: &[u64], every: usize, length: u64) -> Vec<u64> {
+    let mut fresh = trace.iter().copied().max().unwrap_or(0);
+    let mut mixed = Vec::new();
+    for part in trace.chunks(every) {
+        mixed.extend_from_slice(part);
+        mixed.extend(fresh + 1..=fresh + length);
+        fresh += length;
+    }
+    mixed
+}

@@ -1,0 +1,311 @@
+//! What the collections move: touches of a cache's keys, pushes and pops of a core's own list, lookups of what this core has looked up
+//! before. And that the same with one lock moves more.
+
+use std::collections::VecDeque;
+use std::hint::{self, black_box};
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use percolog::collections::{Lru, PerCoreList, TableCache};
+use percolog_sim::run::Simulation;
+
+use super::workloads::on_every_core;
+use super::{AFTER_A_READ, CORES, SHARED_LINE, breaks, keeps, measure};
+
+/// A collection, and what is done to it.
+trait Collection: Sync {
+    /// For that many threads.
+    fn new(threads: usize) -> Self;
+    /// The thread's use of that number.
+    fn make_use(&self, thread: usize, number: u64);
+    /// What makes all cores give up what they have: a read, an update.
+    fn collect(&self);
+    /// Fails if something was lost of these uses by each thread.
+    fn check(&self, threads: usize, uses: u64);
+}
+
+/// Uses of each thread that nobody counts: the second one finds entered in tables what all made in the first, and a lookup leaves a
+/// copy.
+const WARM_UP: u64 = 2 * KEYS;
+const FEW: u64 = 100;
+const ALL: u64 = 100_000;
+
+/// Keys that each thread uses.
+const KEYS: u64 = 16;
+
+/// Turns of a loop that takes a core about as long as others take to get a line that it has: see `workloads`.
+const WORK: u64 = 100;
+
+#[repr(align(128))]
+struct Alone<C>(C);
+
+fn make_uses<C: Collection>(collection: &C, thread: usize, numbers: std::ops::Range<u64>) {
+    for number in numbers {
+        collection.make_use(thread, number);
+        black_box((0..WORK).fold(number, |result, turn| {
+            (result ^ turn).wrapping_mul(0x9e37_79b9_7f4a_7c15)
+        }));
+    }
+}
+
+fn counted<C: Collection>(collection: &C, thread: usize, numbers: std::ops::Range<u64>) {
+    let uses = numbers.end - numbers.start;
+    percolog_roi::begin();
+    make_uses(collection, thread, numbers);
+    percolog_roi::end(uses);
+}
+
+fn start_together(arrived: &AtomicUsize, threads: usize) {
+    arrived.fetch_add(1, Ordering::Relaxed);
+    while arrived.load(Ordering::Relaxed) < threads {
+        hint::spin_loop();
+    }
+}
+
+/// Uses of threads that have used the collection before, so many of each, with nothing that collects.
+fn uses_of_each<C: Collection>(threads: usize, each: u64) {
+    let Alone(collection) = &*Box::new(Alone(C::new(threads)));
+    let arrived = &AtomicUsize::new(0);
+    on_every_core(threads, |thread, together| {
+        for number in 0..WARM_UP {
+            make_uses(collection, thread, number..number + 1);
+            if number % KEYS == 0 {
+                together.wait();
+            }
+        }
+        start_together(arrived, threads);
+        counted(collection, thread, WARM_UP..WARM_UP + each);
+    });
+    collection.check(threads, WARM_UP + each);
+}
+
+fn between<C: Collection>(threads: usize) {
+    uses_of_each::<C>(threads, FEW);
+}
+
+fn sustained<C: Collection>(threads: usize) {
+    uses_of_each::<C>(threads, ALL.div_ceil(threads as u64));
+}
+
+/// One use of each thread after something has collected.
+fn first_after<C: Collection>(threads: usize) {
+    const ROUNDS_TO_WARM_UP: u64 = 2;
+    const ROUNDS: u64 = 5;
+    let Alone(collection) = &*Box::new(Alone(C::new(threads)));
+    on_every_core(threads, |thread, together| {
+        for number in 0..ROUNDS_TO_WARM_UP + ROUNDS {
+            if number < ROUNDS_TO_WARM_UP {
+                make_uses(collection, thread, number..number + 1);
+            } else {
+                counted(collection, thread, number..number + 1);
+            }
+            if together.wait().is_leader() {
+                collection.collect();
+            }
+            together.wait();
+        }
+    });
+    collection.check(threads, ROUNDS_TO_WARM_UP + ROUNDS);
+}
+
+fn key(thread: usize, number: u64, keys: u64) -> u64 {
+    thread as u64 * keys + number % keys
+}
+
+/// `Lru::touch` of as many keys by each thread: few absorb each other, more do not.
+struct Recent<const EACH: u64>(Lru<u64>);
+
+/// Fewer than a queue has places.
+type Hot = Recent<KEYS>;
+/// Four times as many as a queue has places: none is touched again before its queue is merged.
+type Spread = Recent<512>;
+
+impl<const EACH: u64> Collection for Recent<EACH> {
+    fn new(threads: usize) -> Self {
+        let recent = Lru::new();
+        (0..threads as u64 * EACH).for_each(|key| recent.insert(key));
+        assert_eq!(recent.len() as u64, threads as u64 * EACH);
+        percolog_roi::label(&recent, "Lru");
+        Self(recent)
+    }
+
+    fn make_use(&self, thread: usize, number: u64) {
+        self.0.touch(key(thread, number, EACH));
+    }
+
+    fn collect(&self) {
+        self.0.len();
+    }
+
+    fn check(&self, threads: usize, uses: u64) {
+        let order = self.0.order();
+        assert_eq!(order.len() as u64, threads as u64 * EACH);
+        if self.0.stats().discarded > 0 {
+            return;
+        }
+        // Each thread's keys are in the order in which it has touched them.
+        for thread in 0..threads {
+            let mine = order.iter().filter(|key| **key / EACH == thread as u64);
+            let touched = uses.min(EACH);
+            let last = (uses - touched..uses).map(|number| key(thread, number, EACH));
+            assert!(mine.skip((EACH - touched) as usize).copied().eq(last));
+        }
+    }
+}
+
+/// `PerCoreList`: each thread pushes an item to its own list and pops it.
+struct OwnList(PerCoreList<u64>);
+
+impl Collection for OwnList {
+    fn new(_threads: usize) -> Self {
+        let list = PerCoreList::new();
+        percolog_roi::label(&list, "PerCoreList");
+        Self(list)
+    }
+
+    fn make_use(&self, thread: usize, number: u64) {
+        let item = thread as u64 * ALL + number;
+        self.0.push(item);
+        assert_eq!(self.0.pop(), Some(item));
+    }
+
+    fn collect(&self) {
+        assert_eq!(self.0.len(), 0);
+    }
+
+    fn check(&self, _threads: usize, _uses: u64) {
+        assert!(self.0.is_empty());
+    }
+}
+
+/// The same with one list behind one lock.
+struct OneList(Mutex<VecDeque<u64>>);
+
+impl Collection for OneList {
+    fn new(_threads: usize) -> Self {
+        Self(Mutex::default())
+    }
+
+    fn make_use(&self, thread: usize, _number: u64) {
+        let lock = || self.0.lock().expect("nobody panics");
+        lock().push_back(thread as u64);
+        assert!(lock().pop_front().is_some());
+    }
+
+    fn collect(&self) {}
+
+    fn check(&self, _threads: usize, _uses: u64) {
+        assert!(self.0.lock().expect("nobody panics").is_empty());
+    }
+}
+
+/// `TableCache::get` of keys that the core has looked up before.
+struct Names(TableCache<u64, u64>);
+
+impl Collection for Names {
+    fn new(_threads: usize) -> Self {
+        let names = TableCache::new();
+        (0..KEYS).for_each(|key| drop(names.insert(key, !key)));
+        percolog_roi::label(&names, "TableCache");
+        Self(names)
+    }
+
+    fn make_use(&self, _thread: usize, number: u64) {
+        let key = number % KEYS;
+        assert_eq!(self.0.get(&key), Some(!key));
+    }
+
+    fn collect(&self) {}
+
+    fn check(&self, threads: usize, _uses: u64) {
+        assert_eq!(self.0.copies() as u64, threads as u64 * KEYS);
+    }
+}
+
+/// The same with every lookup in the central table: what a readers-writer lock costs.
+struct Central(std::sync::RwLock<std::collections::HashMap<u64, u64>>);
+
+impl Collection for Central {
+    fn new(_threads: usize) -> Self {
+        Self(std::sync::RwLock::new(
+            (0..KEYS).map(|key| (key, !key)).collect(),
+        ))
+    }
+
+    fn make_use(&self, _thread: usize, number: u64) {
+        let names = self.0.read().expect("nobody panics");
+        assert_eq!(names[&(number % KEYS)], !(number % KEYS));
+    }
+
+    fn collect(&self) {}
+
+    fn check(&self, _threads: usize, _uses: u64) {}
+}
+
+#[test]
+fn touches_between_evictions() {
+    keeps(between::<Hot>, 0.0);
+}
+
+#[test]
+fn touches_of_few_keys_sustained() {
+    keeps(sustained::<Hot>, 0.0);
+}
+
+#[test]
+fn touches_after_an_eviction() {
+    keeps(first_after::<Hot>, AFTER_A_READ);
+}
+
+/// Touches that are executed move more than their entries: the order is one structure, and whoever merges gets the parts of it that it
+/// changes, from whoever merged before. What is left is to say how much.
+#[test]
+fn touches_of_many_keys_sustained() {
+    for cores in CORES {
+        drop(measure(sustained::<Spread>, cores, Simulation::RUN_AHEAD));
+    }
+}
+
+#[test]
+fn own_lists() {
+    keeps(between::<OwnList>, 0.0);
+    keeps(sustained::<OwnList>, 0.0);
+}
+
+#[test]
+fn own_lists_after_somebody_looked() {
+    keeps(first_after::<OwnList>, AFTER_A_READ);
+}
+
+#[test]
+fn one_list_for_all() {
+    breaks(between::<OneList>, 0.0, SHARED_LINE);
+}
+
+#[test]
+fn lookups_of_copies() {
+    keeps(between::<Names>, 0.0);
+    keeps(sustained::<Names>, 0.0);
+}
+
+#[test]
+fn lookups_in_one_table() {
+    breaks(between::<Central>, 0.0, SHARED_LINE);
+}
+
+/// On the real machine, where lines cannot be counted: nothing is lost.
+#[test]
+fn collections_end_with_all_their_uses() {
+    fn all<C: Collection>() {
+        for workload in [between::<C>, sustained::<C>, first_after::<C>] {
+            workload(4);
+        }
+    }
+    all::<Hot>();
+    all::<Spread>();
+    all::<OwnList>();
+    all::<OneList>();
+    // Not `first_after`: seven lookups are fewer than there are keys.
+    between::<Names>(4);
+    sustained::<Names>(4);
+}
