@@ -17,6 +17,7 @@
 //! | the keys of a cache in the order in which they were last used | [`collections::Lru`]: a hit is one append, eviction finds the exact order |
 //! | a list behind a lock that all cores push to and pop from, in no order that matters between them | [`collections::PerCoreList`]: a list for each core, and stealing |
 //! | a table that is looked up on all cores and hardly ever changed | [`collections::TableCache`]: a lookup touches this core's copies, an update takes them away |
+//! | a set behind a lock, or a sharded one, whose answers nobody uses: who is connected, what is dirty, what is mapped | [`collections::Set`]: a change replaces an earlier one of its key on its core, and most never have to be executed |
 //! | last writer wins (registers, configuration, presence) | the same, with [`Absorb::Replace`](oplog::Absorb::Replace) |
 //! | a value that is read all the time and replaced whole (configuration, routes) | [`reclaim::Replaceable`]: a read writes nothing shared, a replacement waits for nobody |
 //! | nodes of a lock-free structure of your own | [`reclaim::Domain`]: they are destroyed when nobody can be reading them |

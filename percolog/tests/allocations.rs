@@ -2,6 +2,7 @@
 //! a slot has its queues.
 #![cfg(not(percolog_loom))]
 
+use percolog::collections::Set;
 use percolog::cpu::{self, CoreId};
 use percolog::oplog::{Absorb, Birth, Death, Logged, LoggedFn, Operation, unique};
 use std::alloc::{GlobalAlloc, Layout, System};
@@ -225,6 +226,26 @@ fn a_queue_that_absorbs_for_ever_does_not_grow() {
     let stats = log.stats();
     assert_eq!((stats.queue_bytes, stats.merges), (bytes, 0));
     assert_eq!(stats.pending, 51);
+}
+
+#[test]
+fn changes_of_a_set_allocate_nothing() {
+    let set: Set<u64> = Set::default();
+    allocates_nothing(|| {
+        for slot in 0..SLOTS {
+            cpu::bind(CoreId::new(slot));
+            for number in 0..1000 {
+                set.insert(number % 100);
+                set.remove((number + 7) % 100);
+            }
+        }
+    });
+    assert_eq!(set.stats().merges, 0);
+    // Nor do removals when they are executed.
+    allocates_nothing(|| {
+        set.remove(3);
+        assert!(!set.contains(&3));
+    });
 }
 
 /// An operation that owns memory, and leaves it to its slot.

@@ -5,12 +5,13 @@
 //! other threads go on.
 #![cfg(not(percolog_loom))]
 
+use percolog::collections::Set;
 use percolog::cpu::{CoreId, Environment};
 use percolog::oplog::{
-    Absorb, Birth, Death, Full, Logged, LoggedFn, Operation, Policy, Reason, unique,
+    Absorb, Birth, Builder, Death, Logged, LoggedFn, Operation, Policy, Reason, unique,
 };
 use std::cell::Cell;
-use std::collections::BTreeSet;
+use std::collections::{BTreeSet, HashSet};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Arc, Mutex};
@@ -105,29 +106,29 @@ const LIMIT: usize = 4;
 /// Runs `meanwhile` while a merge has taken the queues up to `BEFORE` and has not come to `LAST`, and
 /// returns what the reader behind that merge saw.
 fn in_mid_merge(
-    edits: &Edits,
+    object: &impl Shown,
     machine: &Machine,
     meanwhile: impl FnOnce(),
 ) -> BTreeSet<&'static str> {
     thread::scope(|scope| {
+        SLOT.set(BEFORE);
         for _ in 0..LIMIT {
-            queue_on(edits, BEFORE, Edit::Nothing);
+            object.fill().expect("the queue is not full");
         }
         let (stopped, let_go) = machine.stop_on(STOPPED);
-        scope.spawn(move || queue_on(edits, STOPPED, Edit::Nothing));
+        scope.spawn(move || {
+            SLOT.set(STOPPED);
+            object.fill().expect("nobody else has the queue");
+        });
         stopped.recv().expect("the updater is stopped");
         let reader = scope.spawn(|| {
             SLOT.set(FIRST);
-            edits.synchronize().clone()
+            object.shown()
         });
         // When the queue on `BEFORE` is not full any more, or cannot be had, the merge has been there. It
         // has collected the marks, and goes on to wait for `STOPPED`.
         SLOT.set(BEFORE);
-        while let Err(Full {
-            reason: Reason::Limit,
-            ..
-        }) = edits.try_queue(Edit::Nothing)
-        {
+        while object.fill() == Err(Reason::Limit) {
             thread::yield_now();
         }
         meanwhile();
@@ -180,6 +181,42 @@ impl Operation<BTreeSet<&'static str>> for Edit {
 }
 
 type Edits = Logged<BTreeSet<&'static str>, Edit, Machine>;
+
+/// Names that are there or not, in a logged structure.
+trait Shown: Sync {
+    /// Queues something that is not shown, and that nothing replaces.
+    fn fill(&self) -> Result<(), Reason>;
+
+    /// Merges, and tells which names are there.
+    fn shown(&self) -> BTreeSet<&'static str>;
+}
+
+impl Shown for Edits {
+    fn fill(&self) -> Result<(), Reason> {
+        self.try_queue(Edit::Nothing).map_err(|full| full.reason)
+    }
+
+    fn shown(&self) -> BTreeSet<&'static str> {
+        self.synchronize().clone()
+    }
+}
+
+/// A set of the shelf, and a number that nothing in it is named by.
+struct NamedSet(
+    Set<Result<&'static str, u64>, HashSet<Result<&'static str, u64>>, Machine>,
+    AtomicU64,
+);
+
+impl Shown for NamedSet {
+    fn fill(&self) -> Result<(), Reason> {
+        let unnamed = Err(self.1.fetch_add(1, Ordering::Relaxed));
+        self.0.try_insert(unnamed).map_err(|full| full.reason)
+    }
+
+    fn shown(&self) -> BTreeSet<&'static str> {
+        self.0.read().iter().filter_map(|name| name.ok()).collect()
+    }
+}
 
 fn edits(machine: &Machine) -> Edits {
     Logged::<BTreeSet<&'static str>, Edit>::builder()
@@ -273,6 +310,41 @@ fn one_of_the_two_is_always_there(add: Edit, remove: Edit) {
 fn a_removal_that_cancels_does_not_hide_what_made_it() {
     let (birth, death) = unique();
     one_of_the_two_is_always_there(Edit::Open(birth, "x"), Edit::Close(death, "x"));
+}
+
+/// The same of a set of the shelf.
+#[test]
+fn one_of_two_keys_that_a_set_always_has_is_always_shown() {
+    const B: u32 = FIRST;
+    const A: u32 = LAST;
+    let machine = Machine::default();
+    let builder = Builder::new().limit(LIMIT).policy(Policy::Full);
+    let set = NamedSet(
+        Set::build_in(builder, HashSet::new(), machine.clone()),
+        AtomicU64::new(0),
+    );
+    SLOT.set(B);
+    set.fill().expect("nobody else has the queue");
+    SLOT.set(A);
+    set.0.insert(Ok("x"));
+    let mut turned = false;
+    let seen = in_mid_merge(&set, &machine, || {
+        SLOT.set(B);
+        turned = set.0.try_insert(Ok("y")).is_ok();
+        if turned {
+            SLOT.set(A);
+            set.0.remove(Ok("x"));
+        }
+    });
+    assert!(!seen.is_empty(), "the reader sees neither x nor y");
+    if !turned {
+        assert_eq!(seen, BTreeSet::from(["x"]));
+        SLOT.set(B);
+        set.0.insert(Ok("y"));
+        SLOT.set(A);
+        set.0.remove(Ok("x"));
+    }
+    assert_eq!(set.shown(), BTreeSet::from(["y"]));
 }
 
 #[test]

@@ -10,6 +10,7 @@
 //! | [`PerCoreList`] | a bag: connections to accept, free buffers | a push to the core's own list, or a pop from it | whoever finds its own list empty steals from another one |
 //! | [`Registry`] | what is there now: open files, sessions, connections | an append, or nothing at all if what ends began a moment ago | whoever lists brings the logs together |
 //! | [`TableCache`] | a table that is looked up everywhere and hardly ever changed: mounts, routes | takes every core's copy away | a lookup in the core's own copies |
+//! | [`Set`] | a set of keys, ordered or hashed | an append to the core's own log, or nothing but a replacement there | whoever asks brings the logs together |
 //!
 //! **Invariant.** Nothing that stands on a log has an atomic or a lock of its own around its contents: contents change only as
 //! operations of the log, and what such a collection promises of order is what [`oplog`](crate::oplog) promises. (The one
@@ -24,10 +25,12 @@ pub mod event_queue;
 mod lru;
 mod per_core_list;
 pub mod registry;
+pub mod set;
 mod table_cache;
 
 pub use event_queue::EventQueue;
 pub use lru::{Lru, LruBuilder};
 pub use per_core_list::PerCoreList;
 pub use registry::Registry;
+pub use set::Set;
 pub use table_cache::TableCache;

@@ -15,14 +15,17 @@ mod structures;
 
 use history::{Act, Done, Model, is_linearizable, record};
 use machine::{Machine, be_moved, stand_on};
+use percolog::collections::{self, set::SetState};
 use percolog::cpu::{self, CoreId, Environment, Native};
-use percolog::oplog::{Logged, LoggedFn, Operation, Policy};
+use percolog::oplog::{Builder, Logged, LoggedFn, Operation, Policy};
 use seed::seed;
-use std::collections::BTreeSet;
+use std::collections::{BTreeSet, HashSet};
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
-use structures::{Book, BookModel, ClosureList, List, ListModel, Register, Set, Subject};
+use structures::{
+    Book, BookModel, ClosureList, List, ListModel, Register, Set, SetOfTheShelf, Subject,
+};
 
 /// Threads in a window, operations of each, and windows in a test.
 const THREADS: usize = 3;
@@ -43,6 +46,16 @@ enum Life {
     Hopping,
 }
 
+/// Limits so small that most updates do something about them.
+fn limits(chance: &mut fastrand::Rng) -> Builder {
+    let limit = chance.usize(1..=4);
+    Builder::new()
+        .limit(limit)
+        .hard_limit(limit + chance.usize(..3))
+        .policy([Policy::Merge, Policy::Merge, Policy::Grow][chance.usize(..3)])
+        .absorb_while_merging(chance.bool())
+}
+
 fn build<S, O: Operation<S>, E: Environment>(
     chance: &mut fastrand::Rng,
     environment: E,
@@ -50,13 +63,21 @@ fn build<S, O: Operation<S>, E: Environment>(
 where
     S: Default,
 {
-    let limit = chance.usize(1..=4);
-    Logged::<S, O>::builder()
-        .limit(limit)
-        .hard_limit(limit + chance.usize(..3))
-        .policy([Policy::Merge, Policy::Merge, Policy::Grow][chance.usize(..3)])
-        .absorb_while_merging(chance.bool())
-        .build_in(S::default(), environment)
+    limits(chance).build_in(S::default(), environment)
+}
+
+fn set_of_the_shelf<S, E: Environment>(
+    chance: &mut fastrand::Rng,
+    environment: E,
+) -> SetOfTheShelf<S, E>
+where
+    S: SetState<u8> + Default,
+{
+    SetOfTheShelf(collections::Set::build_in(
+        limits(chance),
+        S::default(),
+        environment,
+    ))
 }
 
 fn act<S: Subject>(
@@ -196,6 +217,20 @@ macro_rules! on {
             #[test]
             fn absorbing_set() {
                 stays_linearizable($life, |chance| Set::<true, _>(build(chance, $environment)));
+            }
+
+            #[test]
+            fn ordered_set_of_the_shelf() {
+                stays_linearizable($life, |chance| {
+                    set_of_the_shelf::<BTreeSet<u8>, _>(chance, $environment)
+                });
+            }
+
+            #[test]
+            fn hashed_set_of_the_shelf() {
+                stays_linearizable($life, |chance| {
+                    set_of_the_shelf::<HashSet<u8>, _>(chance, $environment)
+                });
             }
 
             #[test]

@@ -2,6 +2,7 @@
 //! closed once; logged, with and without absorption.
 
 use crate::history::Model;
+use percolog::collections::{self, set::SetState};
 use percolog::cpu::Environment;
 use percolog::oplog::{Absorb, Birth, Death, Logged, LoggedFn, Operation, unique};
 use std::collections::BTreeSet;
@@ -160,6 +161,52 @@ impl<const ABSORBS: bool, E: Environment + Sync> Subject for Set<ABSORBS, E> {
     }
     fn read(&self, chance: &mut fastrand::Rng) -> Option<BTreeSet<u8>> {
         look(&self.0, chance, Clone::clone)
+    }
+    subject!();
+}
+
+/// The set of the shelf.
+pub(crate) struct SetOfTheShelf<S: SetState<u8>, E: Environment>(
+    pub(crate) collections::Set<u8, S, E>,
+);
+
+impl<S, E: Environment + Sync> Subject for SetOfTheShelf<S, E>
+where
+    S: SetState<u8> + Default + Clone + Send + Sync + IntoIterator<Item = u8>,
+{
+    type Model = SetModel;
+    fn update(&self, chance: &mut fastrand::Rng) -> Option<Put<false>> {
+        let (key, present) = (chance.u8(..3), chance.bool());
+        let taken = match (chance.u8(..6), present) {
+            (0, true) => self.0.try_insert(key).is_ok(),
+            (0, false) => self.0.try_remove(key).is_ok(),
+            (1, true) => {
+                self.0.insert_now(key);
+                true
+            }
+            (1, false) => {
+                self.0.remove_now(&key);
+                true
+            }
+            (_, true) => {
+                self.0.insert(key);
+                true
+            }
+            (_, false) => {
+                self.0.remove(key);
+                true
+            }
+        };
+        taken.then_some(Put { key, present })
+    }
+    fn read(&self, chance: &mut fastrand::Rng) -> Option<BTreeSet<u8>> {
+        let seen = match chance.u8(..4) {
+            0 => self.0.try_read().ok()?.clone(),
+            1 => self.0.try_synchronize().ok()?.clone(),
+            2 => self.0.synchronize().clone(),
+            _ => self.0.read().clone(),
+        };
+        Some(seen.into_iter().collect())
     }
     subject!();
 }
