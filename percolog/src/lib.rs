@@ -11,6 +11,7 @@
 //! | the most frequent of very many keys; minimum, maximum, mean | [`reduce::TopK`], [`reduce::Summary`] |
 //! | a lock around a structure that is updated all the time and read now and then | [`oplog::Logged`]: updates become values in a queue of the core that makes them |
 //! | the same, and the updates are closures | [`oplog::LoggedFn`] |
+//! | the same, in millions of objects of which few are updated at a time | [`oplog::Lent`]: eight bytes an object; logs are lent to those that need them |
 //! | things that are added and soon removed again (connections, mappings, open files) | [`oplog::Logged`] with [absorption](oplog::Operation#absorption): most updates never have to be executed |
 //! | the same, and all that has to be known is what is there now | [`collections::Registry`]: a handle for each, dropped from anywhere; exact `len`; listed rarely |
 //! | events that many threads report, and one thread follows, in order | [`collections::EventQueue`]: a bounded queue, delivered without a delay, that wakes its consumer |
@@ -117,7 +118,7 @@
 //! * An ordered update pays for its time stamp, about 15 ns. Counters need no order and pay none.
 //! * Updates give no answer. [`with`](oplog::Logged::with) merges first, and then answers.
 //! * Memory: a queue of up to 128 operations for each core that updates an object, and a second one
-//!   that is being merged. Objects that are many and rarely touched are better off with a lock.
+//!   that is being merged. Objects that are many and rarely touched have theirs [lent](oplog::Lent).
 //! * A panic in an operation comes out where it is executed, not where it was queued.
 //!
 //! # Platforms and features

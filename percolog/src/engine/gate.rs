@@ -3,12 +3,16 @@
 use crate::sync::atomic::{AtomicU32, Ordering};
 use crate::sync::{ObjectLock, const_fn, held};
 
-/// The object's lock, and whether a panic has happened behind it.
+/// The object's lock, and whether a panic has happened behind it: eight bytes.
 #[derive(Debug)]
 pub(super) struct Gate {
     pub(super) lock: ObjectLock,
-    poisoned: AtomicU32,
+    /// [`POISONED`]; the other bits are for whoever has the gate.
+    pub(super) flags: AtomicU32,
 }
+
+/// The flag that says that a panic has happened behind the gate.
+pub(super) const POISONED: u32 = 1 << 31;
 
 /// A thread's way through an object's gate; what a guard needs to give the object back.
 #[derive(Debug, Clone, Copy)]
@@ -21,21 +25,21 @@ pub(super) struct Door<'a> {
 impl Gate {
     const_fn! {
         pub(super) const fn new() -> Self {
-            Self { lock: ObjectLock::new(), poisoned: AtomicU32::new(0) }
+            Self { lock: ObjectLock::new(), flags: AtomicU32::new(0) }
         }
     }
 
     /// Relaxed: set and looked at under the lock; a look from outside is a hint.
     pub(super) fn is_poisoned(&self) -> bool {
-        self.poisoned.load(Ordering::Relaxed) != 0
+        self.flags.load(Ordering::Relaxed) & POISONED != 0
     }
 
     pub(super) fn poison(&self) {
-        self.poisoned.store(1, Ordering::Relaxed);
+        self.flags.fetch_or(POISONED, Ordering::Relaxed);
     }
 
     pub(super) fn clear_poison(&self) {
-        self.poisoned.store(0, Ordering::Relaxed);
+        self.flags.fetch_and(!POISONED, Ordering::Relaxed);
     }
 
     /// The door for a thread that has just taken the lock of the object at `object`.

@@ -1,6 +1,7 @@
 //! One deferred object: how updates come together.
 
 use super::batch::Merged;
+use super::contained::contained;
 use super::gate::Door;
 use super::guard::{Shared, SynchronizeError, Synchronized};
 use super::object::{Center, Object, Refusal, Wait};
@@ -384,22 +385,4 @@ impl<G> From<Refusal> for SynchronizeError<G> {
             Refusal::Held => Self::Held,
         }
     }
-}
-
-/// Runs `f` and keeps a panic from going further; what it means has been recorded by then.
-fn contained(f: impl FnOnce()) {
-    #[cfg(all(feature = "std", not(percolog_loom)))]
-    {
-        // Unwind safety: the object is poisoned, which is how its users are told.
-        if let Err(panic) = std::panic::catch_unwind(std::panic::AssertUnwindSafe(f)) {
-            // A payload whose own destructor panics must not get out this way either.
-            if let Err(again) =
-                std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| drop(panic)))
-            {
-                mem::forget(again);
-            }
-        }
-    }
-    #[cfg(not(all(feature = "std", not(percolog_loom))))]
-    f();
 }

@@ -3,7 +3,8 @@
 //!
 //! An `Object` is generic in what its queues mean ([`Queue`]): the engine knows slots, dirty marks,
 //! limits, guards, poisoning and accounts; the queue knows how to append, absorb and apply. Where the
-//! queues *live* is kept apart too (`Slots`): today each object owns its queues.
+//! queues *live* is kept apart too: an `Object` owns its queues (`Slots`); to a `Lent` object a cache
+//! lends them (`lent`), and takes them back for others.
 //!
 //! **Invariant.** The operations of an object are, in the order in which they take effect: the state;
 //! then the *batch* (queues taken from their slots in one cut and not yet applied, usually empty);
@@ -16,9 +17,11 @@
 //! §5.1 (logs and cut), §6.1 (the interface), chapter 7 (limits, locks, which slots have a queue).
 
 mod batch;
+mod contained;
 mod dirty;
 mod gate;
 mod guard;
+mod lent;
 mod limits;
 mod merge;
 #[cfg(all(test, percolog_loom))]
@@ -29,6 +32,8 @@ mod slots;
 mod stats;
 
 pub use guard::{Shared, SynchronizeError, Synchronized};
+pub use lent::CacheStats;
+pub(crate) use lent::{Cache, CacheOptions, Lent};
 pub(crate) use limits::Options;
 pub use limits::{Full, OnDrop, Policy, Reason};
 pub(crate) use object::{Object, Origin, Wait};

@@ -58,7 +58,7 @@ pub(super) enum Refusal {
 
 /// How long a queue may be for an operation to be appended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Bound {
+pub(super) enum Bound {
     /// To where the slot's updates stop to think.
     Threshold,
     /// To the hard limit.

@@ -6,8 +6,12 @@ use core::panic::Location;
 #[derive(Debug, Clone, Copy)]
 #[non_exhaustive]
 pub struct Limits {
-    /// How many operations it usually holds at most; room for them may be made at once.
+    /// How many operations it usually holds at most.
     pub limit: usize,
+    /// For how many operations room is made at once.
+    pub room: usize,
+    /// How many spent operations it keeps for its slot at most.
+    pub spent: usize,
     /// Whether merging should look for operations that absorb each other across queues.
     pub absorb_while_merging: bool,
 }

@@ -1,7 +1,6 @@
 //! Where the queues live: each object owns one for every slot that has updated it.
 //!
-//! This is the only file that knows. Queues lent by a cache would be found here by the object's
-//! address instead, behind the same two calls.
+//! Queues that a cache lends are found by the object's address instead; see `lent`.
 
 use super::limits::Options;
 use super::queue::{Limits, Queue};
@@ -76,11 +75,15 @@ impl<Q> Slot<Q> {
     where
         Q: Queue<S>,
     {
+        Self::with_queue(options, Q::new(Limits::from(options)))
+    }
+
+    pub(super) fn with_queue(options: &Options, queue: Q) -> Self {
         Self {
             marked: false,
             threshold: options.first_threshold(),
             latest: 0,
-            queue: Q::new(Limits::from(options)),
+            queue,
             absorbed: 0,
             discarded: 0,
         }
@@ -91,6 +94,8 @@ impl From<&Options> for Limits {
     fn from(options: &Options) -> Self {
         Self {
             limit: options.limit,
+            room: options.limit,
+            spent: options.limit,
             absorb_while_merging: options.absorb_while_merging,
         }
     }

@@ -106,7 +106,7 @@ pub(crate) struct Tally(AtomicU64);
 
 impl Tally {
     const_fn! {
-        const fn new() -> Self {
+        pub(crate) const fn new() -> Self {
             Self(AtomicU64::new(0))
         }
     }

@@ -228,7 +228,7 @@ impl<O> Log<O> {
     #[inline]
     fn keep(&mut self, spent: Option<O>) {
         if let Some(spent) = spent
-            && self.spent.len() < self.limits.limit
+            && self.spent.len() < self.limits.spent
         {
             self.spent.push(spent);
         }
@@ -246,7 +246,7 @@ impl<S, O: Operation<S>> Queue<S> for Log<O> {
 
     fn new(limits: Limits) -> Self {
         Self {
-            entries: Entries::with_room(limits.limit.min(ROOM)),
+            entries: Entries::with_room(limits.room.min(ROOM)),
             index: Index::default(),
             vacant: Vec::new(),
             newest: 0,

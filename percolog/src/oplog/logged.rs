@@ -143,6 +143,10 @@ impl Builder {
         self
     }
 
+    pub(super) const fn options(self) -> Options {
+        self.options
+    }
+
     const_fn! {
         /// The object.
         pub const fn build<S, O: Operation<S>>(self, state: S) -> Logged<S, O> {
@@ -170,7 +174,7 @@ impl Default for Builder {
 
 #[inline(always)]
 #[track_caller]
-fn origin() -> Origin {
+pub(super) fn origin() -> Origin {
     #[cfg(percolog_origin)]
     return Some(Location::caller());
     #[cfg(not(percolog_origin))]
@@ -230,7 +234,7 @@ impl<S, O: Operation<S>, E: Environment> Logged<S, O, E> {
     pub fn synchronize(&self) -> Synchronized<'_, S> {
         match self.object.synchronize(Wait::For(Patience::Unlimited)) {
             Ok(guard) => guard,
-            Err(error) => self.no_guard(&error.map_guard(drop)),
+            Err(error) => no_guard(&error.map_guard(drop), || self.object.culprit()),
         }
     }
 
@@ -284,7 +288,7 @@ impl<S, O: Operation<S>, E: Environment> Logged<S, O, E> {
     {
         match self.object.read(Wait::For(Patience::Unlimited)) {
             Ok(guard) => guard,
-            Err(error) => self.no_guard(&error.map_guard(drop)),
+            Err(error) => no_guard(&error.map_guard(drop), || self.object.culprit()),
         }
     }
 
@@ -407,25 +411,26 @@ impl<S, O: Operation<S>, E: Environment> Logged<S, O, E> {
     pub fn spent(&self) -> Option<O> {
         self.object.with_queue(Log::take_spent)
     }
+}
 
-    #[track_caller]
-    #[cold]
-    fn no_guard(&self, error: &SynchronizeError<()>) -> ! {
-        match error {
-            SynchronizeError::Poisoned(()) => match self.object.culprit() {
-                Some(place) => panic!("{POISONED}; it was queued at {place}"),
-                None => panic!("{POISONED}"),
-            },
-            other => panic!("percolog: no guard, {other}: waiting would be waiting for itself"),
-        }
+/// Panics for want of a guard. `culprit` says where the operation that panicked was queued, if that is known.
+#[track_caller]
+#[cold]
+pub(super) fn no_guard(error: &SynchronizeError<()>, culprit: impl FnOnce() -> Origin) -> ! {
+    match error {
+        SynchronizeError::Poisoned(()) => match culprit() {
+            Some(place) => panic!("{POISONED}; it was queued at {place}"),
+            None => panic!("{POISONED}"),
+        },
+        other => panic!("percolog: no guard, {other}: waiting would be waiting for itself"),
     }
 }
 
-const POISONED: &str =
+pub(super) const POISONED: &str =
     "percolog: the object is poisoned, an operation or the holder of a guard has panicked";
 
 #[cfg(feature = "std")]
-fn until(timeout: Duration) -> Wait {
+pub(super) fn until(timeout: Duration) -> Wait {
     // A deadline beyond what the clock can express is none.
     Wait::For(
         Instant::now()
@@ -437,7 +442,7 @@ fn until(timeout: Duration) -> Wait {
 #[track_caller]
 #[cold]
 #[inline(never)]
-fn refused(reason: Reason) -> ! {
+pub(super) fn refused(reason: Reason) -> ! {
     panic!("percolog: the operation cannot be queued, {reason}; `try_queue` hands it back instead")
 }
 

@@ -41,6 +41,7 @@ mod closure;
 mod entry;
 mod identity;
 mod index;
+mod lent;
 mod log;
 mod logged;
 #[cfg(all(test, percolog_loom))]
@@ -50,11 +51,12 @@ mod row;
 
 pub use closure::LoggedFn;
 pub use identity::{Birth, Death, unique};
+pub use lent::{CacheBuilder, Cached, Lent, LogCache};
 pub use log::Log;
 pub use logged::{Builder, Logged};
 pub use operation::{Absorb, Operation};
 
 pub use crate::engine::{
-    Drained, Full, MemoryUsage, OnDrop, Policy, Reason, Shared, Stats, SynchronizeError,
-    Synchronized,
+    CacheStats, Drained, Full, MemoryUsage, OnDrop, Policy, Reason, Shared, Stats,
+    SynchronizeError, Synchronized,
 };

@@ -35,6 +35,10 @@ mod record {
         let _ = HELD.try_with(|held| held.borrow_mut().retain(|entry| *entry != object));
     }
 
+    pub(super) fn count() -> usize {
+        HELD.try_with(|held| held.borrow().len()).unwrap_or(0)
+    }
+
     pub(super) fn contains(object: usize) -> bool {
         HELD.try_with(|held| held.borrow().contains(&object))
             .unwrap_or(false)
@@ -46,6 +50,9 @@ mod record {
     pub(super) fn push(_object: usize) {}
     pub(super) fn pop(_object: usize) {}
     pub(super) fn forget(_object: usize) {}
+    pub(super) fn count() -> usize {
+        0
+    }
     pub(super) fn contains(_object: usize) -> bool {
         false
     }
@@ -70,4 +77,9 @@ pub(crate) fn forget(object: usize) {
 /// Whether this thread holds the object at `object`.
 pub(crate) fn contains(object: usize) -> bool {
     record::contains(object)
+}
+
+/// How many objects this thread holds.
+pub(crate) fn count() -> usize {
+    record::count()
 }

@@ -7,6 +7,7 @@
 #![cfg(not(percolog_loom))]
 
 mod history;
+mod lent;
 #[path = "../common/machine.rs"]
 mod machine;
 #[path = "../common/seed.rs"]
@@ -262,6 +263,18 @@ on!(
     Life::Steady,
     Machine::skewed(&[0, 1, 2], 100, vec![0, 99, 42])
 );
+
+/// Lists that share a few places and logs with others.
+#[test]
+fn lent_logs() {
+    use lent::{Crowded, Elsewhere, FewLogs, Growing, Here};
+    for life in [Life::Steady, Life::Hopping, Life::Short] {
+        stays_linearizable(life, |_| Crowded::<Here>::new());
+        stays_linearizable(life, |_| Crowded::<Elsewhere>::new());
+        stays_linearizable(life, |_| Crowded::<FewLogs>::new());
+        stays_linearizable(life, |_| Crowded::<Growing>::new());
+    }
+}
 
 #[test]
 fn closures() {

@@ -1,0 +1,404 @@
+//! How updates go in.
+
+use super::cache::{Cache, Place, Table};
+use super::evict::Eviction;
+use super::object::Lent;
+use crate::cpu::{self, CoreId, Environment};
+use crate::engine::limits::{Full, Policy, Reason};
+use crate::engine::object::{Bound, Origin, Refusal, Wait};
+use crate::engine::queue::{Absorbed, Queue};
+use crate::engine::slots::Slot;
+use crate::sync::{Backoff, Patience};
+
+/// What became of an attempt to append.
+enum Attempt<O, T> {
+    Done,
+    /// The queue is at its bound.
+    Full(O),
+    /// Something has to be done first, without the lock of the place.
+    Again(O, T),
+}
+
+/// What keeps an object from its place.
+pub(super) enum Obstacle<'a, S> {
+    /// A merge is visiting the object's slots.
+    Closed,
+    /// Another object, which this thread has taken to merge it.
+    Occupied(Eviction<'a, S>),
+    /// The slot has as many queues as it may.
+    NoQueue,
+}
+
+impl<S, Q: Queue<S>, E: Environment> Cache<S, Q, E> {
+    /// Queues an operation, and does what the policy says at the limit.
+    #[inline]
+    pub(crate) fn queue(
+        &self,
+        object: &Lent<S>,
+        operation: Q::Operation,
+        origin: Origin,
+    ) -> Result<(), Full<Q::Operation>> {
+        match self.append(object, operation, origin, Bound::Threshold) {
+            Ok(()) => Ok(()),
+            Err(operation) => self.at_limit(object, operation, origin),
+        }
+    }
+
+    #[inline(always)]
+    pub(super) fn stamp(&self) -> u64 {
+        if Q::STAMPED {
+            self.environment.stamp()
+        } else {
+            0
+        }
+    }
+
+    /// Appends to this slot's queue if it is below the bound; else the operation comes back.
+    #[inline]
+    fn append(
+        &self,
+        object: &Lent<S>,
+        operation: Q::Operation,
+        origin: Origin,
+        bound: Bound,
+    ) -> Result<(), Q::Operation> {
+        match self.attempt(object, operation, origin, bound) {
+            Attempt::Done => Ok(()),
+            Attempt::Full(operation) => Err(operation),
+            Attempt::Again(operation, obstacle) => {
+                self.append_slowly(object, operation, origin, bound, obstacle)
+            }
+        }
+    }
+
+    #[cold]
+    fn append_slowly<'a>(
+        &'a self,
+        object: &Lent<S>,
+        mut operation: Q::Operation,
+        origin: Origin,
+        bound: Bound,
+        mut obstacle: Obstacle<'a, S>,
+    ) -> Result<(), Q::Operation> {
+        loop {
+            match obstacle {
+                // Away from the lock of the place, which the merge needs.
+                Obstacle::Closed => {
+                    let mut backoff = Backoff::new();
+                    while object.is_closed() {
+                        backoff.wait();
+                    }
+                }
+                Obstacle::Occupied(eviction) => self.evict(eviction),
+                Obstacle::NoQueue => self.free_a_queue(self.environment.slot()),
+            }
+            match self.attempt(object, operation, origin, bound) {
+                Attempt::Done => return Ok(()),
+                Attempt::Full(operation) => return Err(operation),
+                Attempt::Again(back, next) => (operation, obstacle) = (back, next),
+            }
+        }
+    }
+
+    #[inline(always)]
+    fn attempt(
+        &self,
+        object: &Lent<S>,
+        operation: Q::Operation,
+        origin: Origin,
+        bound: Bound,
+    ) -> Attempt<Q::Operation, Obstacle<'_, S>> {
+        // Before the lock, as for objects that own their queues; see `Object::append`.
+        let may_cancel = Q::may_cancel(&operation);
+        let early = if may_cancel { None } else { Some(self.stamp()) };
+        let slot = self.environment.slot();
+        let options = &self.options.objects;
+        cpu::without_preemption(|| {
+            let table = self.table(slot);
+            let mut held = table.places[self.place(object)].lock();
+            let place = held.get();
+            if place.tag != Some(object.tag())
+                && let Err(obstacle) = self.bring_in(table, slot, place, object)
+            {
+                return Err(Attempt::Again(operation, obstacle));
+            }
+            let here = place.lent();
+            let length = here.queue.len();
+            if length >= here.threshold {
+                if bound == Bound::Threshold || length >= options.hard_limit {
+                    return Err(Attempt::Full(operation));
+                }
+                here.threshold = (length + options.limit / 2 + 1).min(options.hard_limit);
+            }
+            let absorbed = match early {
+                Some(stamp) => self.push(here, operation, stamp, origin),
+                // The tag says that the slot is in the set, whatever becomes of the queue.
+                None => match here.queue.cancel(operation) {
+                    Ok(absorbed) => {
+                        here.absorbed += absorbed.count();
+                        absorbed
+                    }
+                    Err(operation) => self.push(here, operation, self.stamp(), origin),
+                },
+            };
+            drop(held);
+            Ok(absorbed)
+        })
+        // What was absorbed is dropped without the lock.
+        .map_or_else(|attempt| attempt, |_absorbed| Attempt::Done)
+    }
+
+    /// Appends under the lock of the place. What comes back is to be dropped without it.
+    #[inline(always)]
+    fn push(
+        &self,
+        here: &mut Slot<Q>,
+        operation: Q::Operation,
+        mut stamp: u64,
+        origin: Origin,
+    ) -> Absorbed<Q::Operation> {
+        if Q::STAMPED {
+            if stamp < here.latest {
+                stamp = self.stamp_again(here.latest);
+            }
+            here.latest = stamp;
+        }
+        let absorbed = here.queue.append(operation, stamp, origin);
+        let count = absorbed.count();
+        if count != 0 {
+            here.absorbed += count;
+        }
+        absorbed
+    }
+
+    /// The thread was held up between its stamp and the lock; see `Object::stamp_again`.
+    #[cold]
+    fn stamp_again(&self, latest: u64) -> u64 {
+        let stamp = self.stamp();
+        if stamp >= latest {
+            return stamp;
+        }
+        self.disorder(latest);
+        latest
+    }
+
+    pub(super) fn disorder(&self, latest: u64) {
+        self.account.clock_violations.add(1);
+        self.environment.disorder(latest);
+    }
+
+    /// Gives the place, which is locked and has another tag or none, to the object.
+    #[cold]
+    #[inline(never)]
+    fn bring_in<'a>(
+        &'a self,
+        table: &'a Table<S, Q>,
+        slot: CoreId,
+        place: &mut Place<S, Q>,
+        object: &Lent<S>,
+    ) -> Result<(), Obstacle<'a, S>> {
+        if object.is_closed() {
+            return Err(Obstacle::Closed);
+        }
+        if let Some(other) = place.tag {
+            // SAFETY: it is the tag of a place that we have locked.
+            match unsafe { Eviction::begin(other) } {
+                Some(eviction) => return Err(Obstacle::Occupied(eviction)),
+                None => {
+                    let mut held = table.side.lock();
+                    let side = held.get();
+                    // What was set aside before is merged first if it can be by now: only what is in use
+                    // just now stays there.
+                    let mut aside = side.aside.iter();
+                    let eviction = aside.find_map(|(tag, _)| {
+                        // SAFETY: what has been set aside is alive as long as the side is locked: its
+                        // destruction takes it away first.
+                        unsafe { Eviction::begin(*tag) }
+                    });
+                    if let Some(eviction) = eviction {
+                        return Err(Obstacle::Occupied(eviction));
+                    }
+                    side.set_aside += 1;
+                    side.aside
+                        .extend(place.queue.take().map(|queue| (other, queue)));
+                    place.tag = None;
+                }
+            }
+        }
+        let mut held = table.side.lock();
+        let side = held.get();
+        if let Some(queue) = side.take(object) {
+            // This slot is in the object's set already, and no merge has visited it since.
+            side.free.extend(place.queue.replace(queue));
+            place.tag = Some(object.tag());
+            return Ok(());
+        }
+        if place.queue.is_none() {
+            place.queue = side.free.pop();
+        }
+        if place.queue.is_none() {
+            if side.made >= self.options.queues {
+                return Err(Obstacle::NoQueue);
+            }
+            side.made += 1;
+            drop(held);
+            place.queue = Some(self.new_queue());
+        } else {
+            drop(held);
+        }
+        if !object.enter_set(slot) {
+            return Err(Obstacle::Closed);
+        }
+        place.tag = Some(object.tag());
+        Ok(())
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn at_limit(
+        &self,
+        object: &Lent<S>,
+        operation: Q::Operation,
+        origin: Origin,
+    ) -> Result<(), Full<Q::Operation>> {
+        match self.options.objects.policy {
+            Policy::Merge => self.merge_or_grow(object, operation, origin),
+            Policy::Grow | Policy::Full => Err(Full {
+                operation,
+                reason: Reason::Limit,
+            }),
+            Policy::Discard => {
+                self.discard(object, operation);
+                Ok(())
+            }
+            Policy::MergeOrDiscard => {
+                if let Err(operation) = self.merge_and_append(object, operation, origin) {
+                    self.discard(object, operation);
+                }
+                Ok(())
+            }
+        }
+    }
+
+    /// Drops an operation, and counts it with the queue that is at the place.
+    fn discard(&self, object: &Lent<S>, operation: Q::Operation) {
+        let table = self.table(self.environment.slot());
+        let mut held = table.places[self.place(object)].lock();
+        if let Some(queue) = &mut held.get().queue {
+            queue.discarded += 1;
+        }
+        drop(held);
+        drop(operation);
+    }
+
+    /// Merges if nobody has the object, and appends if that has made room.
+    fn merge_and_append(
+        &self,
+        object: &Lent<S>,
+        operation: Q::Operation,
+        origin: Origin,
+    ) -> Result<(), Q::Operation> {
+        if object.is_poisoned() {
+            return Err(operation);
+        }
+        match self.enter(object, Wait::No) {
+            Ok(door) => self.merge_for_updater(object, door),
+            Err(_) => return Err(operation),
+        }
+        self.append(object, operation, origin, Bound::Threshold)
+    }
+
+    fn merge_or_grow(
+        &self,
+        object: &Lent<S>,
+        mut operation: Q::Operation,
+        origin: Origin,
+    ) -> Result<(), Full<Q::Operation>> {
+        let mut wait = Wait::No;
+        loop {
+            let refused = if object.is_poisoned() {
+                Reason::Poisoned
+            } else {
+                match self.enter(object, wait) {
+                    Ok(door) => {
+                        self.merge_for_updater(object, door);
+                        Reason::Limit
+                    }
+                    Err(Refusal::Held) => Reason::Held,
+                    Err(Refusal::Busy) => Reason::Busy,
+                }
+            };
+            match self.append(object, operation, origin, Bound::Hard) {
+                Ok(()) => return Ok(()),
+                Err(back) => operation = back,
+            }
+            if matches!(refused, Reason::Held | Reason::Poisoned) {
+                // Waiting cannot help.
+                return Err(Full {
+                    operation,
+                    reason: refused,
+                });
+            }
+            wait = Wait::For(Patience::Unlimited);
+        }
+    }
+
+    /// Queues an operation unless the slot's queue is at its limit, or that would mean to merge or to wait.
+    pub(crate) fn try_queue(
+        &self,
+        object: &Lent<S>,
+        operation: Q::Operation,
+        origin: Origin,
+    ) -> Result<(), Full<Q::Operation>> {
+        let stamp = self.stamp();
+        let slot = self.environment.slot();
+        let limit = match self.options.objects.policy {
+            Policy::Grow => usize::MAX,
+            _ => self.options.objects.limit,
+        };
+        cpu::without_preemption(|| {
+            let table = self.table(slot);
+            let busy = |operation| Full {
+                operation,
+                reason: Reason::Busy,
+            };
+            let Some(mut held) = table.places[self.place(object)].lock_briefly() else {
+                return Err(busy(operation));
+            };
+            let place = held.get();
+            if place.tag != Some(object.tag()) {
+                match self.bring_in(table, slot, place, object) {
+                    Ok(()) => {}
+                    Err(Obstacle::Occupied(eviction)) => {
+                        drop(held);
+                        eviction.cancel();
+                        return Err(busy(operation));
+                    }
+                    Err(_) => return Err(busy(operation)),
+                }
+            }
+            let here = place.lent();
+            if here.queue.len() >= limit {
+                return Err(Full {
+                    operation,
+                    reason: Reason::Limit,
+                });
+            }
+            let absorbed = self.push(here, operation, stamp, origin);
+            drop(held);
+            Ok(absorbed)
+        })
+        .map(drop)
+    }
+}
+
+impl<S, Q> Place<S, Q> {
+    /// The queue of a place with a tag.
+    #[inline(always)]
+    fn lent(&mut self) -> &mut Slot<Q> {
+        match &mut self.queue {
+            Some(queue) => queue,
+            None => unreachable!("a tagged place has a queue"),
+        }
+    }
+}

@@ -1,0 +1,303 @@
+//! Where lent queues are: by slot, and in each slot by the object's address.
+
+use super::object::Lent;
+use crate::cpu::{CoreId, Environment, PerCore};
+use crate::engine::limits::Options;
+use crate::engine::queue::{Limits, Queue};
+use crate::engine::slots::Slot;
+use crate::engine::stats::Tally;
+use crate::sync::{Isolated, SlotLock, const_fn};
+use alloc::boxed::Box;
+use alloc::vec::Vec;
+use core::ptr::NonNull;
+
+/// How a cache is made.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct CacheOptions {
+    pub(crate) objects: Options,
+    /// Places of a slot, a power of two.
+    pub(crate) places: usize,
+    /// Queues that a slot makes before it takes one from another object.
+    pub(crate) queues: usize,
+}
+
+impl CacheOptions {
+    /// 4096 places, as in the thesis (§8.3.2), and as many queues.
+    pub(crate) const DEFAULT: Self = Self {
+        objects: Options::DEFAULT,
+        places: 4096,
+        queues: 4096,
+    };
+}
+
+/// Operations that room is made for when a lent queue is made. Most never need more.
+const ROOM: usize = 8;
+
+/// The queues that all objects of a kind share.
+pub(crate) struct Cache<S, Q: Queue<S>, E> {
+    pub(super) options: CacheOptions,
+    pub(super) environment: E,
+    pub(super) slots: PerCore<Table<S, Q>>,
+    /// By the slot of who merges: what merging needs, between two merges.
+    tools: PerCore<SlotLock<Vec<Batch<S, Q>>>>,
+    /// What a panic has left, with the objects' addresses.
+    pub(super) unfinished: SlotLock<Vec<(usize, Batch<S, Q>)>>,
+    pub(super) account: Isolated<CacheAccount>,
+}
+
+/// A slot's part.
+pub(super) struct Table<S, Q> {
+    pub(super) places: Box<[Locked<Place<S, Q>>]>,
+    pub(super) side: Locked<Side<S, Q>>,
+}
+
+/// On lines of its own: a merge of one object, on another core, must not pull away the place of the next.
+type Locked<T> = Isolated<SlotLock<T>>;
+
+/// Where the queue of an object can be; many objects have the same place.
+pub(super) struct Place<S, Q> {
+    /// Whose queue it is: then that object has this slot in its set. Without a tag the queue is empty.
+    pub(super) tag: Option<NonNull<Lent<S>>>,
+    pub(super) queue: Option<Box<Slot<Q>>>,
+}
+
+/// What a slot has besides its places.
+pub(super) struct Side<S, Q> {
+    /// Queues whose objects were in use when their places were needed.
+    pub(super) aside: Vec<Aside<S, Q>>,
+    /// Empty queues that belong to no place.
+    pub(super) free: Vec<Box<Slot<Q>>>,
+    /// How many queues this slot has made and not freed.
+    pub(super) made: usize,
+    /// Where to look for a queue when there may be no more.
+    pub(super) hand: usize,
+    pub(super) evictions: u64,
+    pub(super) set_aside: u64,
+}
+
+/// A queue that has been set aside, and whose it is.
+type Aside<S, Q> = (NonNull<Lent<S>>, Box<Slot<Q>>);
+
+/// What was taken in one cut, and what merging keeps.
+pub(super) struct Batch<S, Q: Queue<S>> {
+    pub(super) queues: Vec<Q>,
+    /// How many of the queues have been exchanged.
+    pub(super) used: usize,
+    pub(super) scratch: Q::Scratch,
+}
+
+/// What all objects of a cache have cost together.
+pub(super) struct CacheAccount {
+    pub(super) clock_violations: Tally,
+}
+
+// SAFETY: tags are names, and are looked through only under the rules of this room, by which the object is
+// alive; its state is used under its own lock (`S: Send`). Queues can be sent by their trait.
+unsafe impl<S: Send, Q: Queue<S>> Send for Place<S, Q> {}
+// SAFETY: as above.
+unsafe impl<S: Send, Q: Queue<S>> Send for Side<S, Q> {}
+
+/// Batches that a slot keeps between merges. More are needed when merges nest.
+const TOOLS: usize = 2;
+
+/// Most queues that a batch keeps between merges.
+const KEPT: usize = 64;
+
+impl<S, Q: Queue<S>, E: Environment> Cache<S, Q, E> {
+    const_fn! {
+        pub(crate) const fn new(options: CacheOptions, environment: E) -> Self {
+            Self {
+                options,
+                environment,
+                slots: PerCore::new(),
+                tools: PerCore::new(),
+                unfinished: SlotLock::new(Vec::new()),
+                account: Isolated::new(CacheAccount { clock_violations: Tally::new() }),
+            }
+        }
+    }
+
+    #[inline(always)]
+    pub(super) fn table(&self, slot: CoreId) -> &Table<S, Q> {
+        self.slots
+            .get_or_make(slot, || Table::new(self.options.places))
+    }
+
+    /// The number of the object's place, in every slot.
+    #[inline(always)]
+    pub(super) fn place(&self, object: &Lent<S>) -> usize {
+        // Fibonacci hashing: neighbours in memory go to places far from each other.
+        let spread = (object.address() as u64).wrapping_mul(0x9E37_79B9_7F4A_7C15);
+        (spread >> 32) as usize & (self.options.places - 1)
+    }
+
+    pub(super) fn limits(&self) -> Limits {
+        let objects = Limits::from(&self.options.objects);
+        Limits {
+            room: objects.room.min(ROOM),
+            spent: 0,
+            ..objects
+        }
+    }
+
+    pub(super) fn new_queue(&self) -> Box<Slot<Q>> {
+        Box::new(Slot::with_queue(
+            &self.options.objects,
+            Q::new(self.limits()),
+        ))
+    }
+
+    fn tools(&self) -> &SlotLock<Vec<Batch<S, Q>>> {
+        let slot = self.environment.slot();
+        self.tools.get_or_make(slot, || SlotLock::new(Vec::new()))
+    }
+
+    /// An empty batch.
+    pub(super) fn batch(&self) -> Batch<S, Q> {
+        let kept = self.tools().lock().get().pop();
+        kept.unwrap_or_else(|| Batch {
+            queues: Vec::new(),
+            used: 0,
+            scratch: Q::Scratch::default(),
+        })
+    }
+
+    /// Keeps an empty batch for the next merge.
+    pub(super) fn keep(&self, mut batch: Batch<S, Q>) {
+        debug_assert!(batch.queues.iter().all(Q::is_empty));
+        batch.used = 0;
+        batch.queues.truncate(KEPT);
+        let mut tools = self.tools().lock();
+        if tools.get().len() < TOOLS {
+            tools.get().push(batch);
+        } else {
+            // Freed without the lock.
+            drop(tools);
+            drop(batch);
+        }
+    }
+
+    /// What the cache has, and what it has cost. Locks each place of each slot for a moment.
+    pub(crate) fn stats(&self) -> CacheStats {
+        let mut stats = CacheStats {
+            clock_violations: self.account.clock_violations.get(),
+            ..CacheStats::default()
+        };
+        let count = |queue: &Slot<Q>, stats: &mut CacheStats| {
+            stats.pending += queue.queue.len();
+            stats.queue_bytes += size_of::<Slot<Q>>() + queue.queue.memory();
+            stats.absorbed += queue.absorbed;
+            stats.discarded += queue.discarded;
+        };
+        for (_, table) in self.slots.iter() {
+            stats.slots += 1;
+            stats.table_bytes += size_of::<Table<S, Q>>() + size_of_val(&*table.places);
+            for place in &table.places {
+                let mut held = place.lock();
+                let place = held.get();
+                stats.lent += usize::from(place.tag.is_some());
+                if let Some(queue) = &place.queue {
+                    count(queue, &mut stats);
+                }
+            }
+            let mut held = table.side.lock();
+            let side = held.get();
+            side.free.iter().for_each(|queue| count(queue, &mut stats));
+            for (_, queue) in &side.aside {
+                count(queue, &mut stats);
+            }
+            stats.lent += side.aside.len();
+            stats.aside += side.aside.len();
+            stats.queues += side.made;
+            stats.evictions += side.evictions;
+            stats.set_aside += side.set_aside;
+        }
+        for (_, tools) in self.tools.iter() {
+            let mut held = tools.lock();
+            for batch in held.get().iter() {
+                let queues = batch.queues.iter().map(Q::memory).sum::<usize>();
+                let room = batch.queues.capacity() * size_of::<Q>();
+                stats.queue_bytes += queues + room + Q::scratch_memory(&batch.scratch);
+            }
+        }
+        let mut held = self.unfinished.lock();
+        for (_, batch) in held.get().iter() {
+            stats.pending += batch.queues.iter().map(Q::len).sum::<usize>();
+        }
+        stats
+    }
+}
+
+impl<S, Q> Table<S, Q> {
+    fn new(places: usize) -> Self {
+        let place = || {
+            Isolated::new(SlotLock::new(Place {
+                tag: None,
+                queue: None,
+            }))
+        };
+        Self {
+            places: (0..places).map(|_| place()).collect(),
+            side: Isolated::new(SlotLock::new(Side {
+                aside: Vec::new(),
+                free: Vec::new(),
+                made: 0,
+                hand: 0,
+                evictions: 0,
+                set_aside: 0,
+            })),
+        }
+    }
+}
+
+impl<S, Q> Side<S, Q> {
+    /// Takes the object's queue out, if it has been set aside.
+    pub(super) fn take(&mut self, object: &Lent<S>) -> Option<Box<Slot<Q>>> {
+        let at = self
+            .aside
+            .iter()
+            .position(|(tag, _)| *tag == object.tag())?;
+        Some(self.aside.swap_remove(at).1)
+    }
+
+    /// Keeps an empty queue, or gives it back if there are more of them than there should be.
+    #[must_use]
+    pub(super) fn put_back(&mut self, queue: Box<Slot<Q>>, limit: usize) -> Option<Box<Slot<Q>>> {
+        if self.made > limit {
+            self.made -= 1;
+            return Some(queue);
+        }
+        self.free.push(queue);
+        None
+    }
+}
+
+/// What a log cache holds, and what it has cost so far.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct CacheStats {
+    /// Slots that have updated an object of the cache.
+    pub slots: usize,
+    /// Queues that there are.
+    pub queues: usize,
+    /// Queues that are lent to an object just now: it has updates pending on that slot.
+    pub lent: usize,
+    /// Lent queues whose objects were in use when their places were needed for others.
+    pub aside: usize,
+    /// Operations queued and not yet executed, of all objects.
+    pub pending: usize,
+    /// Bytes of the queues, and of what merging keeps.
+    pub queue_bytes: usize,
+    /// Bytes of the slots' tables.
+    pub table_bytes: usize,
+    /// Objects that were merged because their place, or their queue, was needed for another one.
+    pub evictions: u64,
+    /// How often a queue was set aside, because its object was in use.
+    pub set_aside: u64,
+    /// Operations that were absorbed when they, or others, were queued.
+    pub absorbed: u64,
+    /// Operations dropped because of [`Policy::Discard`](super::super::Policy::Discard) or `MergeOrDiscard`.
+    pub discarded: u64,
+    /// Operations whose stamp was out of order or in the future: the clock cannot be trusted.
+    pub clock_violations: u64,
+}

@@ -1,0 +1,184 @@
+//! What an object keeps itself: its state, and eight bytes.
+
+use super::core_set::{self, CoreSet};
+use crate::cpu::CoreId;
+use crate::engine::gate::{Door, Gate, POISONED};
+use crate::sync::atomic::Ordering;
+use crate::sync::{Backoff, UnsafeCell, const_fn, held};
+use core::marker::PhantomPinned;
+use core::ptr::{self, NonNull};
+
+/// A batch of the object has been taken and not been applied in full; the cache keeps it.
+const UNFINISHED: u32 = 1 << 30;
+/// A merge is visiting the slots of the set; no slot can be added.
+const CLOSED: u32 = 1 << 29;
+/// A thread that needed a place merges the object, and has no claim on it: the owner waits for it.
+const EVICTING: u32 = 1 << 28;
+
+const _: () = assert!((POISONED | UNFINISHED | CLOSED | EVICTING) & core_set::BITS == 0);
+
+/// A state, and which slots have a queue of updates to it.
+///
+/// Its address is its name in the cache, so it stays where it is while it is used.
+pub(crate) struct Lent<S> {
+    pub(super) gate: Gate,
+    pub(super) state: UnsafeCell<S>,
+    _stays: PhantomPinned,
+}
+
+// SAFETY: the state is behind the object's lock (`S: Send`). `S: Sync` is not needed for exclusive guards,
+// and asked for where shared ones are given out.
+unsafe impl<S: Send> Sync for Lent<S> {}
+
+impl<S> Lent<S> {
+    const_fn! {
+        pub(crate) const fn new(state: S) -> Self {
+            Self { gate: Gate::new(), state: UnsafeCell::new(state), _stays: PhantomPinned }
+        }
+    }
+
+    pub(crate) fn is_poisoned(&self) -> bool {
+        self.gate.is_poisoned()
+    }
+
+    pub(crate) fn clear_poison(&self) {
+        self.gate.clear_poison();
+    }
+
+    /// The state, to the owner of the object.
+    pub(crate) fn get_mut(&mut self) -> &mut S {
+        // SAFETY: `&mut self`, and no thread evicts an object that has no tag.
+        self.state.with_mut(|state| unsafe { &mut *state })
+    }
+
+    pub(crate) fn into_inner(self) -> S {
+        self.state.into_inner()
+    }
+
+    pub(super) fn tag(&self) -> NonNull<Self> {
+        NonNull::from(self)
+    }
+
+    pub(super) fn address(&self) -> usize {
+        ptr::from_ref(self).addr()
+    }
+
+    pub(super) fn door(&self) -> Door<'_> {
+        self.gate.door(self.address())
+    }
+
+    /// Whether nothing is pending.
+    pub(super) fn is_clean(&self) -> bool {
+        // Relaxed: the setting of a flag that must be seen happened before this call.
+        let flags = self.gate.flags.load(Ordering::Relaxed);
+        flags & UNFINISHED == 0 && CoreSet::of(flags).is_empty()
+    }
+
+    /// Whether a merge is visiting the slots. What counts is the answer under the lock of a place.
+    pub(super) fn is_closed(&self) -> bool {
+        // Relaxed: if the merge has visited this place, its exchange happened before this look, by the lock of the place.
+        // If it has not, it will find what is done under that lock, whatever this look sees.
+        self.gate.flags.load(Ordering::Relaxed) & CLOSED != 0
+    }
+
+    /// Adds a slot to the set, unless the object is closed. Called under the lock of the slot's place.
+    pub(super) fn enter_set(&self, slot: CoreId) -> bool {
+        // Release pairs with the Acquire in `close`: who finds the slot in the set finds its table, which may have been
+        // made a moment ago. Relaxed otherwise: what was queued before is found through the lock of the place.
+        self.gate
+            .flags
+            .fetch_update(Ordering::Release, Ordering::Relaxed, |flags| {
+                if flags & CLOSED != 0 {
+                    return None;
+                }
+                let set = CoreSet::of(flags).with(slot.place());
+                Some(flags & !core_set::BITS | set.bits())
+            })
+            .is_ok()
+    }
+
+    /// Closes the object, whose lock the caller has, and returns the set.
+    pub(super) fn close(&self) -> CoreSet {
+        // Acquire: see `enter_set`. An exchange, so that it reads the newest set: an update that finished before has its
+        // slot in it.
+        CoreSet::of(self.gate.flags.fetch_or(CLOSED, Ordering::Acquire))
+    }
+
+    /// Closes the object for its only owner, when the last thread that evicts it has gone.
+    pub(super) fn close_for_owner(&mut self) -> CoreSet {
+        let mut backoff = Backoff::new();
+        loop {
+            // Acquire: as in `close`, and pairs with the Release in `end_eviction`: what the evictor did is seen.
+            let closed =
+                self.gate
+                    .flags
+                    .fetch_update(Ordering::Acquire, Ordering::Relaxed, |flags| {
+                        (flags & EVICTING == 0).then_some(flags | CLOSED)
+                    });
+            match closed {
+                Ok(flags) => return CoreSet::of(flags),
+                Err(_) => backoff.wait(),
+            }
+        }
+    }
+
+    /// Empties the set and opens the object.
+    pub(super) fn open(&self) {
+        // Release pairs with nothing that is needed: places are taken anew under their own locks. It keeps the visits in
+        // front of it for updates that spin on the flag and know nothing else.
+        self.gate
+            .flags
+            .fetch_and(!(CLOSED | core_set::BITS), Ordering::Release);
+    }
+
+    pub(super) fn is_unfinished(&self) -> bool {
+        // Relaxed: written and read under the object's lock, or by its owner.
+        self.gate.flags.load(Ordering::Relaxed) & UNFINISHED != 0
+    }
+
+    pub(super) fn set_unfinished(&self, unfinished: bool) {
+        // Relaxed: as above.
+        if unfinished {
+            self.gate.flags.fetch_or(UNFINISHED, Ordering::Relaxed);
+        } else {
+            self.gate.flags.fetch_and(!UNFINISHED, Ordering::Relaxed);
+        }
+    }
+
+    /// Takes the object to merge it for another one's sake; not if that would mean to wait, or for something
+    /// that this thread holds, or could not be done. Called under the lock of a place that has its tag.
+    pub(super) fn try_evict(&self) -> Option<Door<'_>> {
+        if held::count() >= DEPTH {
+            return None;
+        }
+        // Acquire pairs with the Release in `end_eviction` of the evictor before.
+        self.gate
+            .flags
+            .fetch_update(Ordering::Acquire, Ordering::Relaxed, |flags| {
+                (flags & (POISONED | CLOSED | EVICTING) == 0).then_some(flags | EVICTING)
+            })
+            .ok()?;
+        if self.gate.lock.try_exclusive() {
+            return Some(self.door());
+        }
+        // Release: the owner, who waits for the flag, comes after this thread's look at the lock.
+        self.gate.flags.fetch_and(!EVICTING, Ordering::Release);
+        None
+    }
+
+    /// Gives back what [`try_evict`](Self::try_evict) has taken.
+    ///
+    /// # Safety
+    /// The object was alive then; it may be gone when this returns.
+    pub(super) unsafe fn end_eviction(object: NonNull<Self>, door: Door<'_>) {
+        door.leave_exclusive();
+        // SAFETY: the owner waits for the flag.
+        let flags = unsafe { &(*object.as_ptr()).gate.flags };
+        // Release pairs with the Acquire in `close_for_owner`: this is the last that this thread has to do with the object.
+        flags.fetch_and(!EVICTING, Ordering::Release);
+    }
+}
+
+/// How many objects a thread may have when it starts to merge one that is in its way. Operations that queue
+/// to other objects, whose operations queue to others, would fill the stack.
+const DEPTH: usize = 8;

@@ -1,0 +1,379 @@
+//! Any structure, updated through logs that a cache lends it.
+
+use super::log::Log;
+#[cfg(feature = "std")]
+use super::logged::until;
+use super::logged::{Builder, POISONED, no_guard, origin, refused};
+use super::operation::Operation;
+use crate::cpu::{Environment, Native};
+use crate::engine::{
+    self, Cache, CacheOptions, CacheStats, Full, Shared, SynchronizeError, Synchronized, Wait,
+};
+use crate::sync::{Patience, const_fn};
+use alloc::boxed::Box;
+use core::fmt;
+use core::marker::PhantomData;
+use core::mem::ManuallyDrop;
+use core::pin::Pin;
+use core::ptr;
+#[cfg(feature = "std")]
+use std::time::Duration;
+
+/// Operations whose logs come from a cache: names the one that all objects of the kind share.
+///
+/// [`log_cache!`](crate::log_cache) writes the implementation, and no program needs one of its own. `E` is where slots and
+/// stamps come from, for tests.
+///
+/// # Safety
+/// [`cache`](Self::cache) returns the same cache each time: an object that goes away leaves nothing in that cache, and in
+/// another one would.
+pub unsafe trait Cached<S, E: Environment + 'static = Native>:
+    Operation<S> + 'static
+{
+    /// The cache.
+    fn cache() -> &'static LogCache<S, Self, E>;
+}
+
+/// The logs that all [`Lent`] objects of a kind share.
+///
+/// Each slot has a direct-mapped table of 4096 places (thesis, chapter 7): a place is an object's address
+/// and a log. An object that is updated on a slot gets the log of its place there; if another object
+/// has it, that one is merged first, on all slots, and its logs are free again. So objects that are
+/// updated often have logs, and others do not. A log that has been merged stays at its place for whoever comes next.
+///
+/// Memory, for each slot that updates objects of this cache: a table of [`LINE_SIZE`](crate::cpu::LINE_SIZE) bytes a
+/// place (half a mebibyte), and up to [`logs`](CacheBuilder::logs) logs of some 200 bytes and what is pending in them.
+pub struct LogCache<S, O: Operation<S>, E = Native> {
+    cache: Cache<S, Log<O>, E>,
+}
+
+/// How large a [`LogCache`] is, and what the limits of its objects are.
+#[derive(Debug, Clone, Copy)]
+#[must_use]
+pub struct CacheBuilder {
+    options: CacheOptions,
+}
+
+impl CacheBuilder {
+    /// 4096 places and as many logs a slot, and the usual limits and policies.
+    pub const fn new() -> Self {
+        Self {
+            options: CacheOptions::DEFAULT,
+        }
+    }
+
+    /// How many places a slot's table has; rounded up to a power of two.
+    pub const fn places(mut self, places: usize) -> Self {
+        self.options.places = if places == 0 {
+            1
+        } else {
+            places.next_power_of_two()
+        };
+        self
+    }
+
+    /// How many logs a slot makes. When it has lent them all, the next object gets one that is taken from another
+    /// object, which is merged first. More are only made while all objects that have one are in use.
+    /// At least 1; 4096 unless said otherwise.
+    pub const fn logs(mut self, logs: usize) -> Self {
+        self.options.queues = if logs == 0 { 1 } else { logs };
+        self
+    }
+
+    /// The limits and policies of the objects.
+    pub const fn objects(mut self, limits: Builder) -> Self {
+        self.options.objects = limits.options();
+        self
+    }
+
+    const_fn! {
+        /// The cache, empty. Allocates nothing; usable in statics.
+        pub const fn build<S, O: Operation<S>>(self) -> LogCache<S, O> {
+            self.build_in(Native)
+        }
+    }
+
+    const_fn! {
+        /// The cache, in an environment of its own: for tests that force migrations and clock skew.
+        pub const fn build_in<S, O: Operation<S>, E: Environment>(self, environment: E) -> LogCache<S, O, E> {
+            LogCache { cache: Cache::new(self.options, environment) }
+        }
+    }
+}
+
+impl Default for CacheBuilder {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl<S, O: Operation<S>, E: Environment> LogCache<S, O, E> {
+    /// What the cache holds, and what it has cost. Locks each place of each slot for a moment.
+    pub fn stats(&self) -> CacheStats {
+        self.cache.stats()
+    }
+}
+
+impl<S, O: Operation<S>> Default for LogCache<S, O> {
+    fn default() -> Self {
+        CacheBuilder::new().build()
+    }
+}
+
+impl<S, O: Operation<S>, E: Environment> fmt::Debug for LogCache<S, O, E> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("LogCache").finish_non_exhaustive()
+    }
+}
+
+/// Makes the cache of a kind of objects: of a state's type and an operation's, and, after another comma, a
+/// [`CacheBuilder`](crate::oplog::CacheBuilder) if it is not to be the usual one.
+///
+/// ```
+/// use percolog::oplog::{CacheBuilder, Operation};
+///
+/// struct Add(u64);
+/// impl Operation<u64> for Add {
+///     fn exec(self, sum: &mut u64) { *sum += self.0 }
+/// }
+/// percolog::log_cache!(u64, Add, CacheBuilder::new().places(1024));
+/// ```
+#[macro_export]
+macro_rules! log_cache {
+    ($state:ty, $operation:ty $(,)?) => {
+        $crate::log_cache!($state, $operation, $crate::oplog::CacheBuilder::new());
+    };
+    ($state:ty, $operation:ty, $builder:expr $(,)?) => {
+        // SAFETY: a static is the same one each time.
+        unsafe impl $crate::oplog::Cached<$state> for $operation {
+            fn cache() -> &'static $crate::oplog::LogCache<$state, Self> {
+                static CACHE: $crate::oplog::LogCache<$state, $operation> = $builder.build();
+                &CACHE
+            }
+        }
+    };
+}
+
+/// What [`Logged`](super::Logged) is, for objects that come in millions: eight bytes over the structure, and logs only
+/// while it is being updated.
+///
+/// ```
+/// use percolog::oplog::{Lent, Operation};
+///
+/// /// One of very many.
+/// struct Name { references: i64, /* … */ }
+///
+/// struct Change(i64);
+/// impl Operation<Name> for Change {
+///     fn exec(self, name: &mut Name) { name.references += self.0 }
+/// }
+/// percolog::log_cache!(Name, Change);
+///
+/// let names: Vec<_> = (0..1000).map(|_| Lent::<Name, Change>::boxed(Name { references: 1 })).collect();
+/// names[7].as_ref().queue(Change(1));
+/// assert_eq!(names[7].as_ref().synchronize().references, 2);
+/// assert_eq!(size_of::<Lent<Name, Change>>(), size_of::<Name>() + 8);
+/// ```
+///
+/// The cache knows an object by its address. So it has to stay where it is while it is used: methods take
+/// [`Pin<&Self>`](Pin). [`boxed`](Self::boxed) is the simplest way there; `pin!` and `Pin::static_ref` are others.
+///
+/// **Order**, **re-entrance** and **poisoning** are those of [`Logged`](super::Logged): linearizable.
+///
+/// # Progress and cost
+///
+/// | method | progress | cache lines moved |
+/// |---|---|---|
+/// | [`queue`](Self::queue), the slot has updated the object since the last read | blocking for a few instructions, as [`Logged::queue`](super::Logged::queue) | none |
+/// | [`queue`](Self::queue), the slot's first since a read | as above; waits while a merge of this object visits the slots | the object's own line, the place's and the log's |
+/// | [`queue`](Self::queue), the place is taken by another object | that object is merged if nobody has it; else its log is set aside and grows no more: never waits for it | a merge |
+/// | [`queue`](Self::queue) at the limit | what the [`Policy`](super::Policy) says | a merge |
+/// | [`synchronize`](Self::synchronize), [`with`](Self::with) | blocking | for each slot that has a log its place and its operations |
+/// | [`read`](Self::read) of a clean object | blocking while somebody writes | the object's line |
+///
+/// The object lists up to two slots that have logs exactly. If there are more, a mark stands for all slots that
+/// are equal modulo 27: on a machine with more, a merge also looks at the places of slots that have no log of the object.
+///
+/// An operation of one object can be executed by a thread that queues to *another* one. It must not want a lock that such a
+/// thread may have.
+///
+/// Boyd-Wickizer, *Optimizing Communication Bottlenecks in Multiprocessor Operating System Kernels*, §5.2.3, chapter 7.
+pub struct Lent<S: Send + 'static, O: Cached<S, E>, E: Environment + 'static = Native> {
+    object: engine::Lent<S>,
+    kind: PhantomData<fn(O, E)>,
+}
+
+impl<S: Send + 'static, O: Cached<S, E>, E: Environment> Lent<S, O, E> {
+    const_fn! {
+        /// Wraps a structure. Allocates nothing. To be pinned before it is used.
+        pub const fn new(state: S) -> Self {
+            Self { object: engine::Lent::new(state), kind: PhantomData }
+        }
+    }
+
+    /// Wraps a structure in a box of its own.
+    pub fn boxed(state: S) -> Pin<Box<Self>> {
+        Box::pin(Self::new(state))
+    }
+
+    fn cache() -> &'static Cache<S, Log<O>, E> {
+        &O::cache().cache
+    }
+
+    /// Queues an update: it is in what every [`synchronize`](Self::synchronize) called after this has returned shows.
+    ///
+    /// See the type for progress and cost.
+    ///
+    /// # Panics
+    /// Only where the operation can go nowhere; as [`Logged::queue`](super::Logged::queue).
+    #[inline]
+    #[track_caller]
+    pub fn queue(self: Pin<&Self>, operation: O) {
+        if let Err(full) = Self::cache().queue(&self.get_ref().object, operation, origin()) {
+            refused(full.reason);
+        }
+    }
+
+    /// Queues an update unless that would mean to merge or to wait.
+    ///
+    /// # Errors
+    /// Hands the operation back if the slot's log is at its limit or in use by another thread, or if there is none
+    /// without another object being merged.
+    #[inline]
+    #[track_caller]
+    pub fn try_queue(self: Pin<&Self>, operation: O) -> Result<(), Full<O>> {
+        Self::cache().try_queue(&self.get_ref().object, operation, origin())
+    }
+
+    /// Merges what is pending and gives the structure to this thread alone.
+    ///
+    /// # Panics
+    /// If the object is poisoned, if this thread has a guard of it already, or if an operation panics
+    /// (which poisons the object).
+    #[track_caller]
+    pub fn synchronize(&self) -> Synchronized<'_, S> {
+        match Self::cache().synchronize(&self.object, Wait::For(Patience::Unlimited)) {
+            Ok(guard) => guard,
+            Err(error) => no_guard(&error.map_guard(drop), || None),
+        }
+    }
+
+    /// As [`synchronize`](Self::synchronize), without waiting for another thread's guard.
+    ///
+    /// # Errors
+    /// If another thread or this one has the object, or it is poisoned.
+    ///
+    /// # Panics
+    /// If an operation panics.
+    pub fn try_synchronize(
+        &self,
+    ) -> Result<Synchronized<'_, S>, SynchronizeError<Synchronized<'_, S>>> {
+        Self::cache().synchronize(&self.object, Wait::No)
+    }
+
+    /// As [`synchronize`](Self::synchronize), waiting no longer than `timeout` for another thread's guard.
+    ///
+    /// # Errors
+    /// If another thread had the object all that time, this one has it, or it is poisoned.
+    ///
+    /// # Panics
+    /// If an operation panics.
+    #[cfg(feature = "std")]
+    pub fn synchronize_for(
+        &self,
+        timeout: Duration,
+    ) -> Result<Synchronized<'_, S>, SynchronizeError<Synchronized<'_, S>>> {
+        Self::cache().synchronize(&self.object, until(timeout))
+    }
+
+    /// Merges what is pending and calls `f` with the structure: for when the answer is needed.
+    ///
+    /// # Panics
+    /// As [`synchronize`](Self::synchronize), and where `f` does.
+    #[track_caller]
+    pub fn with<R>(&self, f: impl FnOnce(&mut S) -> R) -> R {
+        f(&mut self.synchronize())
+    }
+
+    /// Merges what is pending and gives the structure to this thread and other readers. Readers of an
+    /// object that nobody has updated since do not exclude each other.
+    ///
+    /// # Panics
+    /// As [`synchronize`](Self::synchronize).
+    #[track_caller]
+    pub fn read(&self) -> Shared<'_, S>
+    where
+        S: Sync,
+    {
+        match Self::cache().read(&self.object, Wait::For(Patience::Unlimited)) {
+            Ok(guard) => guard,
+            Err(error) => no_guard(&error.map_guard(drop), || None),
+        }
+    }
+
+    /// As [`read`](Self::read), without waiting for another thread's guard.
+    ///
+    /// # Errors
+    /// As [`try_synchronize`](Self::try_synchronize).
+    ///
+    /// # Panics
+    /// If an operation panics.
+    pub fn try_read(&self) -> Result<Shared<'_, S>, SynchronizeError<Shared<'_, S>>>
+    where
+        S: Sync,
+    {
+        Self::cache().read(&self.object, Wait::No)
+    }
+
+    /// Merges what is pending, without a lock.
+    ///
+    /// # Panics
+    /// If the object is poisoned, or an operation panics.
+    pub fn state_mut(self: Pin<&mut Self>) -> &mut S {
+        assert!(!self.object.is_poisoned(), "{POISONED}");
+        // SAFETY: nothing is moved; the state itself is not pinned, a guard gives out `&mut S` as well.
+        let this = unsafe { self.get_unchecked_mut() };
+        Self::cache().finish(&mut this.object);
+        this.object.get_mut()
+    }
+
+    /// Merges what is pending and unwraps the structure.
+    ///
+    /// # Panics
+    /// If the object is poisoned, or an operation panics.
+    pub fn into_inner(mut self: Pin<Box<Self>>) -> S {
+        self.as_mut().state_mut();
+        // SAFETY: the object has no tag any more and nobody else has it, so that it need not stay any longer.
+        let this = ManuallyDrop::new(*unsafe { Pin::into_inner_unchecked(self) });
+        // SAFETY: read once; `this` is neither dropped nor used again.
+        unsafe { ptr::read(&raw const this.object) }.into_inner()
+    }
+
+    /// Whether an operation, or the holder of an exclusive guard, has panicked.
+    pub fn is_poisoned(&self) -> bool {
+        self.object.is_poisoned()
+    }
+
+    /// Declares the structure sound again; operations that were left pending will be executed.
+    pub fn clear_poison(&self) {
+        self.object.clear_poison();
+    }
+}
+
+impl<S: Send + 'static, O: Cached<S, E>, E: Environment> Drop for Lent<S, O, E> {
+    fn drop(&mut self) {
+        Self::cache().destroy(&mut self.object);
+    }
+}
+
+/// Shows the structure as merged so far; never merges and never waits.
+impl<S: Send + fmt::Debug + 'static, O: Cached<S, E>, E: Environment> fmt::Debug for Lent<S, O, E> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let shown = Self::cache().peek(&self.object, |state| {
+            f.debug_struct("Lent")
+                .field("merged", state)
+                .finish_non_exhaustive()
+        });
+        shown.unwrap_or_else(|| f.write_str("Lent { <in use>, .. }"))
+    }
+}
