@@ -5,6 +5,7 @@ use std::collections::HashMap;
 use super::Cache;
 
 /// F. Corbató, *A Paging Experiment with the Multics System*, 1968.
+#[derive(Debug)]
 pub struct Clock {
     capacity: usize,
     circle: Vec<(u64, bool)>,

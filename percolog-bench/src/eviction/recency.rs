@@ -8,6 +8,7 @@ use percolog::cpu::{self, CoreId};
 use super::Cache;
 
 /// Exact order, kept by one thread: when each key was used last.
+#[derive(Debug)]
 pub struct Plain {
     capacity: usize,
     now: u64,
@@ -55,6 +56,7 @@ pub struct Eviction {
 }
 
 /// percolog's exact order.
+#[derive(Debug)]
 pub struct Recency {
     capacity: usize,
     eviction: Eviction,

@@ -6,6 +6,7 @@ use super::Cache;
 
 /// J. Yang et al., *FIFO Queues are All You Need for Cache Eviction*, SOSP 2023, algorithm 1, with a tenth of the keys in the
 /// small queue.
+#[derive(Debug)]
 pub struct S3Fifo {
     capacity: usize,
     /// How often each key was hit, up to 3.

@@ -5,6 +5,7 @@ use std::collections::HashMap;
 use super::Cache;
 
 /// Y. Zhang et al., *SIEVE is Simpler than LRU*, NSDI 2024, algorithm 1.
+#[derive(Debug)]
 pub struct Sieve {
     capacity: usize,
     nodes: Vec<Node>,
@@ -14,6 +15,7 @@ pub struct Sieve {
     hand: Option<usize>,
 }
 
+#[derive(Debug)]
 struct Node {
     key: u64,
     visited: bool,

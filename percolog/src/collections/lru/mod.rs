@@ -16,7 +16,7 @@ mod order;
 
 use self::order::Order;
 use crate::cpu::{Environment, Native};
-use crate::oplog::{self, Absorb, Drained, Logged, Operation, Policy, Stats};
+use crate::oplog::{self, Absorb, Drained, Logged, MemoryUsage, Operation, Policy, Stats};
 use crate::sync::const_fn;
 use alloc::vec::Vec;
 use core::borrow::Borrow;
@@ -360,6 +360,16 @@ impl<K: Hash + Eq + Send, S: BuildHasher, E: Environment> Lru<K, S, E> {
     /// who evict need not. See [`Logged::drain`].
     pub fn drain(&self, budget: usize) -> Drained {
         self.log.drain(budget)
+    }
+
+    /// How much memory the cores' queues and merging have taken; see [`Logged::memory_usage`]. The keys' order is not in it: some
+    /// thirty bytes and the key for each.
+    ///
+    /// # Panics
+    /// If one of the key's methods calls this.
+    #[must_use]
+    pub fn memory_usage(&self) -> MemoryUsage {
+        self.log.memory_usage()
     }
 
     /// What deferring has cost; [`discarded`](Stats::discarded) is the number of touches that were.

@@ -121,6 +121,32 @@ fn discard_counts_what_it_drops() {
     });
 }
 
+/// The same queue, where an updater at the limit merges unless somebody has the object: it never waits, and what it can merge it
+/// does not drop.
+#[test]
+fn what_is_not_merged_at_the_limit_is_discarded_and_counted() {
+    explore(|| {
+        let journal = journal(narrow(Policy::MergeOrDiscard));
+        journal.note(1);
+        let updater = spawn_on(0, 0, &journal, |journal| {
+            journal.note(2);
+            journal.note(3);
+        });
+        let reader = spawn_on(1, 0, &journal, |journal| journal.shown());
+        let shown = join(reader);
+        join(updater);
+        let all = journal.shown();
+        assert!(all[0] == 1 && all.is_sorted() && all.starts_with(&shown));
+        let stats = journal.stats();
+        assert_eq!(stats.discarded as usize + all.len(), 3);
+        assert_eq!(stats.executed as usize, all.len());
+        // Nobody has the object now: whatever is in the queue is merged, and nothing dropped.
+        journal.note(4);
+        journal.note(5);
+        assert_eq!(journal.shown()[all.len()..], [4, 5]);
+    });
+}
+
 /// A maintenance thread executes a part of what is pending; a reader who comes then executes the rest
 /// of that part before anything newer, and an update that came later stays behind both.
 ///
