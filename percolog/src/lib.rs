@@ -150,6 +150,8 @@ pub mod cpu;
 #[cfg(feature = "alloc")]
 pub mod engine;
 #[cfg(feature = "alloc")]
+pub mod ldu;
+#[cfg(feature = "alloc")]
 pub mod oplog;
 #[cfg(feature = "alloc")]
 pub mod reclaim;

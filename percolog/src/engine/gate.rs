@@ -54,6 +54,10 @@ impl Gate {
 }
 
 impl Door<'_> {
+    pub(super) fn is_of(&self, gate: &Gate) -> bool {
+        core::ptr::eq(self.gate, gate)
+    }
+
     pub(super) fn poison_if_panicking(&self) {
         if !self.was_panicking && is_panicking() {
             self.gate.poison();

@@ -1,6 +1,6 @@
 //! Guards: the synchronized state, exclusively or shared.
 
-use super::gate::Door;
+use super::gate::{Door, Gate};
 use core::fmt;
 use core::marker::PhantomData;
 use core::mem::ManuallyDrop;
@@ -45,6 +45,11 @@ impl<'a, S> Synchronized<'a, S> {
             state,
             marker: PhantomData,
         }
+    }
+
+    /// Whether this is a guard of the object behind that gate.
+    pub(super) fn is_of(&self, gate: &Gate) -> bool {
+        self.door.is_of(gate)
     }
 
     /// Lets other readers in, with no update in between. *Progress:* wait-free.

@@ -244,6 +244,31 @@ impl<S, Q: Queue<S>, E: Environment> Object<S, Q, E> {
         }
     }
 
+    /// Executes what has been queued since the guard was given out, and returns whether there was a slot
+    /// with anything to take.
+    ///
+    /// # Panics
+    /// If an operation panics.
+    pub(crate) fn merge_again(&self, guard: &mut Synchronized<'_, S>) -> bool {
+        assert!(
+            guard.is_of(&self.center.gate),
+            "percolog: the guard of another object"
+        );
+        self.center.merged.with_mut(|merged| {
+            // SAFETY: the guard says that this thread has the object for itself, and is borrowed: nobody
+            // uses the state through it meanwhile.
+            let merged = unsafe { &mut *merged };
+            if merged.unapplied {
+                self.apply(merged, usize::MAX);
+            }
+            let any = self.take_and_prepare(merged);
+            if any {
+                self.apply(merged, usize::MAX);
+            }
+            any
+        })
+    }
+
     pub(crate) fn read(&self, wait: Wait) -> Result<Shared<'_, S>, SynchronizeError<Shared<'_, S>>>
     where
         S: Sync,

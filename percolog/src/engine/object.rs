@@ -248,13 +248,8 @@ impl<S, Q: Queue<S>, E: Environment> Object<S, Q, E> {
         cpu::without_preemption(|| {
             let mut held = self.slots.get(slot, &self.options).lock();
             let here = held.get();
-            let length = here.queue.len();
-            if length >= here.threshold {
-                if bound == Bound::Threshold || length >= self.options.hard_limit {
-                    return Err(operation);
-                }
-                // Do not think again at every single operation until someone merges.
-                here.threshold = (length + self.options.limit / 2 + 1).min(self.options.hard_limit);
+            if !self.has_room(here, bound) {
+                return Err(operation);
             }
             let absorbed = match early {
                 Some(stamp) => self.push(slot, here, operation, stamp, origin),
@@ -274,6 +269,106 @@ impl<S, Q: Queue<S>, E: Environment> Object<S, Q, E> {
         .map(drop)
     }
 
+    /// Queues what `make` hands out, if anything, under the lock of a slot that is marked *before* `make`
+    /// is called: whoever learns through a trace that `make` leaves elsewhere that there is something
+    /// queued here can rely on every merge that begins later to find it. For queues without stamps.
+    ///
+    /// `make` is called with the slot's lock held, so it waits for nothing, and at most once.
+    #[inline]
+    pub(crate) fn queue_made(
+        &self,
+        mut make: impl FnMut() -> Option<Q::Operation>,
+    ) -> Result<(), Reason> {
+        if self.append_made(&mut make, Bound::Threshold) {
+            return Ok(());
+        }
+        match self.options.policy {
+            Policy::Merge => self.merge_or_grow(|| self.append_made(&mut make, Bound::Hard)),
+            Policy::Grow | Policy::Full | Policy::Discard => Err(Reason::Limit),
+        }
+    }
+
+    /// Calls `f` with this slot's queue, locked and marked, whatever its length.
+    pub(crate) fn with_queue_marked<R>(&self, f: impl FnOnce(&mut Q) -> R) -> R {
+        let slot = self.environment.slot();
+        cpu::without_preemption(|| {
+            let mut held = self.slots.get(slot, &self.options).lock();
+            self.mark(slot, held.get());
+            f(&mut held.get().queue)
+        })
+    }
+
+    /// Merges, at an updater's expense, what `gather` has brought into the slots' queues: as if a queue were at
+    /// its limit.
+    pub(crate) fn make_room(&self, wait: Wait, gather: impl FnOnce()) -> Result<(), Reason> {
+        if self.is_poisoned() {
+            return Err(Reason::Poisoned);
+        }
+        match self.enter(wait) {
+            Ok(door) => {
+                gather();
+                self.merge_for_updater(door);
+                Ok(())
+            }
+            Err(Refusal::Held) => Err(Reason::Held),
+            Err(Refusal::Busy) => Err(Reason::Busy),
+        }
+    }
+
+    /// Where its slots and stamps come from.
+    pub(crate) fn environment(&self) -> &E {
+        &self.environment
+    }
+
+    /// Its limits and policies.
+    pub(crate) fn options(&self) -> &Options {
+        &self.options
+    }
+
+    /// Whether there was room, and `make` was called.
+    #[inline(always)]
+    fn append_made(&self, make: &mut impl FnMut() -> Option<Q::Operation>, bound: Bound) -> bool {
+        debug_assert!(!Q::STAMPED);
+        let slot = self.environment.slot();
+        cpu::without_preemption(|| {
+            let mut held = self.slots.get(slot, &self.options).lock();
+            let here = held.get();
+            if !self.has_room(here, bound) {
+                return None;
+            }
+            self.mark(slot, here);
+            let absorbed = match make() {
+                Some(operation) => here.queue.append(operation, 0, None),
+                None => Absorbed::Nothing,
+            };
+            drop(held);
+            Some(absorbed)
+        })
+        .is_some()
+    }
+
+    /// Whether a slot's queue may be appended to.
+    #[inline(always)]
+    fn has_room(&self, here: &mut Slot<Q>, bound: Bound) -> bool {
+        let length = here.queue.len();
+        if length >= here.threshold {
+            if bound == Bound::Threshold || length >= self.options.hard_limit {
+                return false;
+            }
+            // Do not think again at every single operation until someone merges.
+            here.threshold = (length + self.options.limit / 2 + 1).min(self.options.hard_limit);
+        }
+        true
+    }
+
+    #[inline(always)]
+    fn mark(&self, slot: CoreId, here: &mut Slot<Q>) {
+        if !here.marked {
+            here.marked = true;
+            self.dirty.mark(self.environment.chip(), slot);
+        }
+    }
+
     /// Appends under the slot's lock. What comes back is to be dropped without it.
     #[inline(always)]
     fn push(
@@ -290,10 +385,7 @@ impl<S, Q: Queue<S>, E: Environment> Object<S, Q, E> {
             }
             here.latest = stamp;
         }
-        if !here.marked {
-            here.marked = true;
-            self.dirty.mark(self.environment.chip(), slot);
-        }
+        self.mark(slot, here);
         let absorbed = here.queue.append(operation, stamp, origin);
         let count = absorbed.count();
         // Not `+= 0`: the tally may lie on another line.
@@ -325,7 +417,20 @@ impl<S, Q: Queue<S>, E: Environment> Object<S, Q, E> {
     #[inline(never)]
     fn at_limit(&self, operation: Q::Operation, origin: Origin) -> Result<(), Full<Q::Operation>> {
         match self.options.policy {
-            Policy::Merge => self.merge_or_grow(operation, origin),
+            Policy::Merge => {
+                let mut left = Some(operation);
+                self.merge_or_grow(|| {
+                    let Some(operation) = left.take() else {
+                        unreachable!("asked again only after it came back")
+                    };
+                    left = self.append(operation, origin, Bound::Hard).err();
+                    left.is_none()
+                })
+                .or_else(|reason| match left {
+                    Some(operation) => Err(Full { operation, reason }),
+                    None => Ok(()),
+                })
+            }
             Policy::Grow | Policy::Full => Err(Full {
                 operation,
                 reason: Reason::Limit,
@@ -373,11 +478,8 @@ impl<S, Q: Queue<S>, E: Environment> Object<S, Q, E> {
             .lock()
     }
 
-    fn merge_or_grow(
-        &self,
-        mut operation: Q::Operation,
-        origin: Origin,
-    ) -> Result<(), Full<Q::Operation>> {
+    /// Merges, or waits for who does, until `append` finds room below the hard limit.
+    fn merge_or_grow(&self, mut append: impl FnMut() -> bool) -> Result<(), Reason> {
         let mut wait = Wait::No;
         loop {
             let refused = if self.is_poisoned() {
@@ -392,18 +494,12 @@ impl<S, Q: Queue<S>, E: Environment> Object<S, Q, E> {
                     Err(Refusal::Busy) => Reason::Busy,
                 }
             };
-            match self.append(operation, origin, Bound::Hard) {
-                Ok(()) => return Ok(()),
-                Err(back) => operation = back,
+            if append() {
+                return Ok(());
             }
             match refused {
                 // Waiting cannot help.
-                Reason::Held | Reason::Poisoned => {
-                    return Err(Full {
-                        operation,
-                        reason: refused,
-                    });
-                }
+                Reason::Held | Reason::Poisoned => return Err(refused),
                 // Somebody else merges or reads; the queue is at its hard limit: wait for them.
                 _ => wait = Wait::For(Patience::Unlimited),
             }
