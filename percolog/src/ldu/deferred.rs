@@ -330,7 +330,7 @@ impl<C: Container, E: Environment> Deferred<C, E> {
 
     /// Brings the common list into this slot's log, where every merge looks. Both under the slot's lock and
     /// behind its mark: whoever finds the list empty because of this waits here for what was in it.
-    fn gather(&self) {
+    pub(super) fn gather(&self) {
         if self.variant == Variant::Global && !self.open.is_empty() {
             self.object
                 .with_queue_marked(|log| log.prepend(self.open.take()));
