@@ -284,7 +284,9 @@ impl<S, Q: Queue<S>, E: Environment> Object<S, Q, E> {
         }
         match self.options.policy {
             Policy::Merge => self.merge_or_grow(|| self.append_made(&mut make, Bound::Hard)),
-            Policy::Grow | Policy::Full | Policy::Discard => Err(Reason::Limit),
+            Policy::Grow | Policy::Full | Policy::Discard | Policy::MergeOrDiscard => {
+                Err(Reason::Limit)
+            }
         }
     }
 

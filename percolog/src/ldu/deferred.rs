@@ -126,8 +126,8 @@ impl Builder {
         self
     }
 
-    /// What happens at the limit. [`Policy::Discard`] does here what [`Policy::Full`] does: an entry that is
-    /// said to be in a container cannot be forgotten.
+    /// What happens at the limit. [`Policy::Discard`] and [`Policy::MergeOrDiscard`] do here what [`Policy::Full`]
+    /// does: an entry that is said to be in a container cannot be forgotten.
     pub const fn policy(mut self, policy: Policy) -> Self {
         self.options.policy = policy;
         self
@@ -300,7 +300,7 @@ impl<C: Container, E: Environment> Deferred<C, E> {
     /// Whether the common list takes no more.
     fn refuses(&self) -> bool {
         let options = self.object.options();
-        matches!(options.policy, Policy::Full | Policy::Discard) && self.open.len() >= options.limit
+        !matches!(options.policy, Policy::Merge | Policy::Grow) && self.open.len() >= options.limit
     }
 
     /// Merges if the common list has reached its limit, and waits at the hard limit.
