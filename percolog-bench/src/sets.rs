@@ -14,7 +14,7 @@ use std::collections::{BTreeSet, VecDeque};
 use std::num::NonZeroU64;
 
 use crate::hash::mix;
-use crate::peers::{AbsorbingSet, Dash, LoggedSet, MutexSet};
+use crate::peers::{AbsorbingSet, Dash, HashedSet, LoggedSet, MutexSet, OrderedSet};
 use crate::runner::{self, Cell, RunError, Settings, Workload};
 
 /// A set of open ids that threads share.
@@ -59,13 +59,24 @@ pub enum SetKind {
     Logged,
     /// A [`percolog::oplog::Logged`] set whose operations absorb.
     Absorbing,
+    /// A [`percolog::collections::Set`] in order.
+    Ordered,
+    /// A [`percolog::collections::Set`] that hashes.
+    Hashed,
     /// `dashmap::DashSet`, its answers ignored.
     Dash,
 }
 
 impl SetKind {
     /// All of them, what the user has today first.
-    pub const ALL: [Self; 4] = [Self::Mutex, Self::Logged, Self::Absorbing, Self::Dash];
+    pub const ALL: [Self; 6] = [
+        Self::Mutex,
+        Self::Logged,
+        Self::Absorbing,
+        Self::Ordered,
+        Self::Hashed,
+        Self::Dash,
+    ];
 
     /// How tables call it.
     #[must_use]
@@ -74,6 +85,8 @@ impl SetKind {
             Self::Mutex => MutexSet::NAME,
             Self::Logged => LoggedSet::NAME,
             Self::Absorbing => AbsorbingSet::NAME,
+            Self::Ordered => OrderedSet::NAME,
+            Self::Hashed => HashedSet::NAME,
             Self::Dash => Dash::NAME,
         }
     }
@@ -87,6 +100,8 @@ impl SetKind {
             Self::Mutex => run_peer::<MutexSet>(settings, load),
             Self::Logged => run_peer::<LoggedSet>(settings, load),
             Self::Absorbing => run_peer::<AbsorbingSet>(settings, load),
+            Self::Ordered => run_peer::<OrderedSet>(settings, load),
+            Self::Hashed => run_peer::<HashedSet>(settings, load),
             Self::Dash => run_peer::<Dash>(settings, load),
         }
     }

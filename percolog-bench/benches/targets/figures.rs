@@ -151,7 +151,7 @@ impl Line {
 /// A part of the figures, and how they are measured.
 type Group = (&'static str, fn(Effort) -> Measured);
 
-const GROUPS: [Group; 12] = [
+const GROUPS: [Group; 13] = [
     ("operations", |effort| Ok(single_operations(effort))),
     ("counters", counters),
     ("reads", reads::all),
@@ -165,6 +165,7 @@ const GROUPS: [Group; 12] = [
     ("memory", |_| Ok(memory())),
     ("sets", sets),
     ("answers", answers),
+    ("shelf", sets_of_the_shelf),
     ("ratios", sweeps::read_ratios),
     ("freeing", |effort| {
         let mut lines = freeing(effort);
@@ -430,6 +431,46 @@ fn answers(effort: Effort) -> Measured {
                 )
                 .beside(name, millions(peer)),
             );
+        }
+    }
+    Ok(lines)
+}
+
+/// `collections::Set` beside the sharded set: changes whose answer nobody uses, and changes that have to answer, where a merge for
+/// each of them loses.
+fn sets_of_the_shelf(effort: Effort) -> Measured {
+    let mut lines = Vec::new();
+    for (title, pattern, answers) in [
+        ("reused ids", Pattern::Connections, Answers::Ignored),
+        ("fresh ids", Pattern::FreshIds, Answers::Ignored),
+        ("answers used", Pattern::Connections, Answers::Used),
+    ] {
+        let load = Load {
+            answers,
+            ..Load::updates_only(pattern)
+        };
+        let run = |kind: SetKind| move |settings| kind.run(settings, load);
+        for threads in [1, 2, 8] {
+            let [ordered, hashed, dash] = duel(
+                effort,
+                threads,
+                [
+                    &run(SetKind::Ordered),
+                    &run(SetKind::Hashed),
+                    &run(SetKind::Dash),
+                ],
+            )?;
+            let plural = if threads == 1 { "" } else { "s" };
+            for (kind, ours) in [(SetKind::Ordered, ordered), (SetKind::Hashed, hashed)] {
+                lines.push(
+                    Line::published(
+                        format!("{title}: {}, {threads} thread{plural}", kind.name()),
+                        millions(ours),
+                        Unit::MillionsASecond,
+                    )
+                    .beside("DashSet", millions(dash)),
+                );
+            }
         }
     }
     Ok(lines)

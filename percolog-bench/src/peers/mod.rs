@@ -15,6 +15,7 @@ mod long_adder;
 mod mutex_set;
 mod percolog_counter;
 mod reducer_counter;
+mod shelf_set;
 mod sloppy;
 
 pub use absorbing_set::{AbsorbingEdit, AbsorbingSet};
@@ -30,4 +31,5 @@ pub use long_adder::{JavaLongAdder, LongAdder};
 pub use mutex_set::MutexSet;
 pub use percolog_counter::PercologCounter;
 pub use reducer_counter::ReducerCounter;
+pub use shelf_set::{HashedSet, Ids, OrderedSet, ShelfSet};
 pub use sloppy::Sloppy;
