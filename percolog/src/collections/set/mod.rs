@@ -68,7 +68,10 @@ use core::hash::Hash;
 /// | [`contains`](Self::contains), [`len`](Self::len), [`read`](Self::read) | blocking | of a clean set the lock's line; else for each slot that has changed something its lock and its changes | what the set's own insertions need |
 ///
 /// An insertion answers nothing, because whether the key was there is not known before the queues are brought together. Where
-/// each change needs that answer, a sharded set such as `dashmap::DashSet` is faster, and by far.
+/// each change needs that answer, a sharded set such as `dashmap::DashSet` is faster, and by far: on one thread of the machine
+/// that this was written on, a change that answers takes 57 ns here, if the set hashes (162 ns if it is ordered, with 10,000 keys in it),
+/// and 12 ns there. One that does not answer takes 30 ns here, 21 of them for its time stamp, so a thread that has a sharded set to
+/// itself is faster there as well. What is saved here are the lines that move when many threads have it.
 ///
 /// Keys that are equal must not need telling apart: of equal ones that are inserted, any may be the one that stays.
 ///

@@ -1,0 +1,74 @@
+//! Which pages of a cache are dirty: marked by whoever writes, unmarked by whoever writes back, listed now and then. Before, a set behind
+//! a mutex; after, the same with `Set`.
+//!
+//! ```sh
+//! cargo run --release --example dirty_pages -- before 4
+//! cargo run --release --example dirty_pages -- after 4
+//! percolog sim --cores 48 -- target/release/examples/dirty_pages after 48
+//! ```
+
+use percolog::collections::Set;
+use std::collections::BTreeSet;
+use std::env;
+use std::sync::Mutex;
+use std::thread;
+
+/// Before.
+static LOCKED: Mutex<BTreeSet<u64>> = Mutex::new(BTreeSet::new());
+
+/// After.
+static DIRTY: Set<u64> = Set::new(BTreeSet::new());
+
+/// Writes of each thread.
+const WRITES: u64 = 10_000;
+
+/// Pages that each thread writes to, again and again: fewer than a queue holds.
+const PAGES: u64 = 64;
+
+/// Has each thread write its pages, and write all but the first one back.
+fn write_pages(threads: u64, mark: impl Fn(u64) + Sync, unmark: impl Fn(u64) + Sync) {
+    thread::scope(|scope| {
+        for thread in 0..threads {
+            let (mark, unmark) = (&mark, &unmark);
+            scope.spawn(move || {
+                for number in 0..WRITES {
+                    let page = thread * PAGES + number % PAGES;
+                    mark(page);
+                    if number % PAGES != 0 {
+                        unmark(page);
+                    }
+                }
+            });
+        }
+    });
+}
+
+fn main() {
+    let mut arguments = env::args().skip(1);
+    let before = arguments.next().is_some_and(|word| word == "before");
+    let threads = arguments.next().map_or(4, |number| {
+        number.parse().expect("the number of threads is a number")
+    });
+    let dirty = if before {
+        write_pages(
+            threads,
+            |page| _ = LOCKED.lock().expect("nobody panics").insert(page),
+            |page| _ = LOCKED.lock().expect("nobody panics").remove(&page),
+        );
+        LOCKED.lock().expect("nobody panics").clone()
+    } else {
+        write_pages(
+            threads,
+            |page| DIRTY.insert(page),
+            |page| DIRTY.remove(page),
+        );
+        let stats = DIRTY.stats();
+        println!(
+            "{} changes never had to be executed, {} have to be now",
+            stats.absorbed, stats.pending
+        );
+        DIRTY.read().clone()
+    };
+    println!("{} pages are dirty", dirty.len());
+    assert!((0..threads).map(|thread| thread * PAGES).eq(dirty));
+}
