@@ -2,7 +2,7 @@
 //! a slot has its queues.
 #![cfg(not(percolog_loom))]
 
-use percolog::collections::Set;
+use percolog::collections::{EventQueue, Registry, Set};
 use percolog::cpu::{self, CoreId};
 use percolog::oplog::{Absorb, Birth, Death, Logged, LoggedFn, Operation, unique};
 use std::alloc::{GlobalAlloc, Layout, System};
@@ -421,4 +421,69 @@ fn memory_is_told_of_a_poisoned_object_too_and_to_no_holder_of_a_guard() {
     assert!(catch_unwind(AssertUnwindSafe(|| log.memory_usage())).is_err());
     drop(guard);
     assert!(log.memory_usage().total() > 0);
+}
+
+#[test]
+fn an_event_queue_states_its_memory() {
+    // A thread makes its record of what it holds with its first guard of anything.
+    drop(LoggedFn::<u64>::new(0).synchronize());
+    let before = BYTES.get();
+    let queue = EventQueue::new(600);
+    let mut consumer = queue.consumer().expect("there is no other");
+    for number in 0..2000 {
+        cpu::bind(CoreId::new([0, 1, 63, 64, 700][number as usize % 5]));
+        queue.push(number);
+        if number % 7 == 0 {
+            let _ = consumer.try_next();
+        }
+        if number % 900 == 899 {
+            consumer.drain(drop);
+        }
+        // First: it brings together what has come.
+        let stated = consumer.memory_usage() as isize;
+        assert_eq!(BYTES.get() - before, stated, "after {number}");
+    }
+    drop(consumer);
+    drop(queue);
+    assert_eq!(BYTES.get(), before);
+}
+
+#[test]
+fn a_registry_states_its_memory() {
+    drop(LoggedFn::<u64>::new(0).synchronize());
+    let registry: Registry<[u64; 3]> = Registry::new();
+    let mut handles = Vec::with_capacity(2000);
+    let before = BYTES.get();
+    for number in 0..2000 {
+        cpu::bind(CoreId::new([0, 1, 63, 64, 700][number % 5]));
+        handles.push(registry.register([7; 3]));
+        if number % 3 == 0 {
+            drop(handles.swap_remove(number / 3));
+        }
+        if number % 9 == 0 {
+            let stated = registry.memory_usage() as isize;
+            assert_eq!(BYTES.get() - before, stated, "after {number}");
+        }
+    }
+    assert!(registry.memory_usage() > 1000 * 32);
+}
+
+/// Neither events nor entries that come and go are allocated for, once there are queues.
+#[test]
+fn events_and_entries_allocate_nothing_once_warm() {
+    cpu::bind(CoreId::new(0));
+    let queue = EventQueue::new(1000);
+    let registry = Registry::new();
+    let mut consumer = queue.consumer().expect("there is no other");
+    let mut round = || {
+        for number in 0..300u64 {
+            queue.push(number);
+            drop(registry.register(number));
+        }
+        assert_eq!(consumer.drain(drop), 300);
+        assert!(registry.is_empty());
+    };
+    // Two queues and two rows of waiting events, which are exchanged.
+    (0..4).for_each(|_| round());
+    assert_eq!(allocations(&mut round), 0);
 }

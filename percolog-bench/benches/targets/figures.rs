@@ -13,7 +13,8 @@ use percolog_bench::runner::{Cell, Figure, RunError, Settings};
 use percolog_bench::sets::{Answers, Load, Pattern, SetKind};
 
 use crate::{
-    Effort, Measured, in_use, latency, lifetimes, reads, reclaim, reducers, references, sweeps,
+    Effort, Measured, events, in_use, latency, lifetimes, reads, reclaim, reducers, references,
+    sweeps,
 };
 
 /// What a number counts.
@@ -151,7 +152,7 @@ impl Line {
 /// A part of the figures, and how they are measured.
 type Group = (&'static str, fn(Effort) -> Measured);
 
-const GROUPS: [Group; 13] = [
+const GROUPS: [Group; 14] = [
     ("operations", |effort| Ok(single_operations(effort))),
     ("counters", counters),
     ("reads", reads::all),
@@ -166,6 +167,7 @@ const GROUPS: [Group; 13] = [
     ("sets", sets),
     ("answers", answers),
     ("shelf", sets_of_the_shelf),
+    ("events", events::all),
     ("ratios", sweeps::read_ratios),
     ("freeing", |effort| {
         let mut lines = freeing(effort);

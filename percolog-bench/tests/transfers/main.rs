@@ -17,8 +17,8 @@ mod workloads;
 use std::io::{self, Write};
 
 use objects::{
-    Absorbing, Counted, Logs, PackedCounters, PackedQueues, PackedSpares, PaddedCounters,
-    PaddedQueues, Shared, Spared,
+    Absorbing, Counted, Events, Logs, PackedCounters, PackedQueues, PackedSpares, PaddedCounters,
+    PaddedQueues, Registered, Shared, Spared,
 };
 use percolog_sim::assert::{Assertion, Measured};
 use percolog_sim::run::Simulation;
@@ -150,6 +150,38 @@ fn absorbing_logs_after_a_read() {
     keeps(first_after_a_read::<Absorbing>, AFTER_A_READ);
 }
 
+#[test]
+fn events_between_reads() {
+    keeps(between_reads::<Events>, 0.0);
+}
+
+/// An event and its stamp are as large as the operation of [`Logs`].
+#[test]
+fn events_sustained() {
+    keeps(sustained::<Events>, SUSTAINED_LOG);
+}
+
+#[test]
+fn events_after_a_read() {
+    keeps(first_after_a_read::<Events>, AFTER_A_READ);
+}
+
+#[test]
+fn registered_entries_between_reads() {
+    keeps(between_reads::<Registered>, 0.0);
+}
+
+/// Each entry is unregistered where it was registered, and before anybody lists.
+#[test]
+fn registered_entries_sustained() {
+    keeps(sustained::<Registered>, 0.0);
+}
+
+#[test]
+fn registered_entries_after_a_read() {
+    keeps(first_after_a_read::<Registered>, AFTER_A_READ);
+}
+
 // The next ones are the least that does what percolog's structures do, with padding and without: that is all that differs.
 
 #[test]
@@ -251,6 +283,8 @@ fn every_workload_ends_with_all_its_updates() {
     }
     all::<Logs>();
     all::<Absorbing>();
+    all::<Events>();
+    all::<Registered>();
     all::<Counted>();
     all::<PaddedQueues>();
     all::<PaddedCounters>();

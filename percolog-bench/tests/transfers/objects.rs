@@ -3,10 +3,12 @@
 use std::cell::UnsafeCell;
 use std::mem::MaybeUninit;
 use std::sync::Mutex;
-use std::sync::atomic::{AtomicBool, AtomicI64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, AtomicUsize, Ordering};
 
+use percolog::collections::event_queue::Delivered;
+use percolog::collections::{EventQueue, Registry};
 use percolog::counter::{Counter, SloppyCounter};
-use percolog::oplog::{Absorb, Logged, Operation};
+use percolog::oplog::{Absorb, Death, Logged, Operation, unique};
 
 /// A structure that counts its updates.
 pub(crate) trait Shared: Sync {
@@ -86,6 +88,74 @@ impl Shared for Absorbing {
 
     fn read(&self) -> u64 {
         self.0.synchronize().iter().sum()
+    }
+}
+
+/// `EventQueue::push`. Whoever reads is the consumer for that time.
+pub(crate) struct Events {
+    queue: EventQueue<u64>,
+    /// What consumers have been given, or told that it was lost.
+    delivered: Padded<AtomicU64>,
+}
+
+impl Shared for Events {
+    fn new(_threads: usize) -> Self {
+        let object = Self {
+            // So few that what is merged while nobody consumes does not become the main thing.
+            queue: EventQueue::new(10_000),
+            delivered: Padded(AtomicU64::new(0)),
+        };
+        percolog_roi::label(&object.queue, "EventQueue");
+        object
+    }
+
+    fn update(&self, _thread: usize, number: u64) {
+        self.queue.push(number);
+    }
+
+    fn read(&self) -> u64 {
+        let mut consumer = self.queue.consumer().expect("one thread reads at a time");
+        let mut count = 0;
+        consumer.drain(|next| match next {
+            Delivered::Event(_) => count += 1,
+            Delivered::Overflow { lost } => count += lost,
+        });
+        self.delivered.0.fetch_add(count, Ordering::Relaxed) + count
+    }
+}
+
+/// `Registry`: an update registers an entry with the number of updates of its thread, and unregisters the one before.
+pub(crate) struct Registered {
+    registry: Registry<u64>,
+    /// What ends the thread's last entry; nobody else looks at it.
+    last: Vec<Padded<Mutex<Option<Death>>>>,
+}
+
+impl Shared for Registered {
+    fn new(threads: usize) -> Self {
+        let object = Self {
+            registry: Registry::new(),
+            last: (0..threads).map(|_| Padded(Mutex::new(None))).collect(),
+        };
+        percolog_roi::label(&object.registry, "Registry");
+        object
+    }
+
+    fn update(&self, thread: usize, number: u64) {
+        let (birth, death) = unique();
+        self.registry.register_as(birth, number + 1);
+        let mut last = self.last[thread].0.lock().expect("no panic under the lock");
+        if let Some(earlier) = last.replace(death) {
+            self.registry.unregister(earlier);
+        }
+    }
+
+    fn read(&self) -> u64 {
+        self.registry
+            .list()
+            .iter()
+            .map(|(_, updates)| *updates)
+            .sum()
     }
 }
 

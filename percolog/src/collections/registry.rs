@@ -236,6 +236,17 @@ impl<T: Send, E: Environment> Registry<T, E> {
         }
     }
 
+    /// Bytes that the registry has asked of the allocator, exactly while nobody registers or unregisters; brings the logs together
+    /// first. What the values themselves point to is not counted.
+    ///
+    /// # Panics
+    /// As [`len`](Self::len).
+    #[track_caller]
+    pub fn memory_usage(&self) -> usize {
+        let table = self.log.synchronize().by_id.allocation_size();
+        self.log.memory_usage().total() + table
+    }
+
     /// What deferring has cost so far. Locks each core's queue for a moment.
     pub fn stats(&self) -> Stats {
         self.log.stats()

@@ -1,29 +1,41 @@
-//! The queue behind a log for each core; appends are carried out, in order, by the reader.
+//! The library's event queue: appends go to a log of each core, and the watcher takes them in order.
 
 use super::{Delivery, Stays};
 use crate::subsystem::{Entry, SharedObject};
-use percolog::oplog::{Logged, Operation, Stats};
-use std::collections::VecDeque;
+use percolog::collections::EventQueue;
+use percolog::collections::event_queue::Delivered;
+use percolog::oplog::Stats;
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
-/// A queue behind [`Logged`].
+/// An [`EventQueue`] without a bound. Readers exclude each other: it has one consumer at a time.
 #[derive(Debug)]
 pub struct LoggedQueue {
-    queue: Logged<VecDeque<Entry>, Append>,
+    queue: EventQueue<Entry>,
+    /// What has been taken from the queue, but only looked at.
+    seen: Mutex<Vec<Entry>>,
 }
 
-#[derive(Debug)]
-struct Append(Entry);
-
-impl Operation<VecDeque<Entry>> for Append {
-    fn exec(self, queue: &mut VecDeque<Entry>) {
-        queue.push_back(self.0);
+impl LoggedQueue {
+    /// Takes everything that has come from the queue.
+    fn collect(&self) -> MutexGuard<'_, Vec<Entry>> {
+        // A vector is sound whenever a thread panics.
+        let mut seen = self.seen.lock().unwrap_or_else(PoisonError::into_inner);
+        let Some(mut consumer) = self.queue.consumer() else {
+            unreachable!("whoever has the lock is the only consumer")
+        };
+        consumer.drain(|next| match next {
+            Delivered::Event(event) => seen.push(event),
+            Delivered::Overflow { .. } => unreachable!("the queue has no bound"),
+        });
+        seen
     }
 }
 
 impl Default for LoggedQueue {
     fn default() -> LoggedQueue {
         LoggedQueue {
-            queue: Logged::new(VecDeque::new()),
+            queue: EventQueue::unbounded(),
+            seen: Mutex::default(),
         }
     }
 }
@@ -38,17 +50,17 @@ impl SharedObject for LoggedQueue {
     }
 
     fn enter(&self, event: Entry) {
-        self.queue.queue(Append(event));
+        self.queue.push(event);
     }
 
     fn leave(&self, Stays: Stays) {}
 
     fn read(&self, _: u64) -> Delivery {
-        Delivery(self.queue.synchronize().drain(..).collect())
+        Delivery(std::mem::take(&mut *self.collect()))
     }
 
     fn view(&self) -> Delivery {
-        Delivery(self.queue.synchronize().iter().copied().collect())
+        Delivery(self.collect().clone())
     }
 
     fn expected(entries: &[Entry]) -> Delivery {

@@ -11,13 +11,12 @@
 //! | [`Locked`] | a queue behind a mutex | the lock |
 //! | [`PerCpu`] | a queue for each core, made by hand | a time stamp on each notification |
 //! | [`LockFree`] | a lock-free queue of a well-kept library | the queue's tail |
-//! | [`LoggedQueue`] | a plain queue behind a log for each core | the logs' time stamps |
+//! | [`LoggedQueue`] | the library's event queue: a log for each core | the logs' time stamps |
 //!
 //! Nothing leaves a queue by itself, so there is no [`Implementation::OplogAbsorb`](super::Implementation):
 //! an append cancels with nothing. A readers-writer lock has nothing to share, as a read takes what is there.
 //!
-//! These are adapters: they give an event queue the shape of a [`SharedObject`](super::SharedObject), and an
-//! event queue of the library takes its place here behind the same trait.
+//! These are adapters: they give an event queue the shape of a [`SharedObject`](super::SharedObject).
 
 mod lock_free;
 mod locked;

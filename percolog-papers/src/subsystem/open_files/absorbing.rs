@@ -1,44 +1,36 @@
-//! The table behind a log for each core, in which a file's opening and closing cancel each other.
+//! The library's registry, in whose logs a file's opening and closing cancel each other.
 //!
 //! Most files are open for a moment only, on one core: their closing finds the opening in the core's own log,
 //! and the shared table never hears of them.
 
-use super::FileTable;
-use crate::subsystem::absorbing_edits::AbsorbingEdit;
-use crate::subsystem::{Entry, Key, SharedObject};
-use percolog::oplog::{Birth, Death, Logged, Stats};
+use super::table::sorted;
+use crate::subsystem::{Entry, SharedObject};
+use percolog::collections::Registry;
+use percolog::oplog::{Birth, Death, Stats, unique};
 
-/// A [`FileTable`] behind [`Logged`], with absorption in each log and across logs.
-#[derive(Debug)]
+/// A [`Registry`] of the open files. Who closes a file has no place for a handle, and keeps half of its identity
+/// instead.
+#[derive(Debug, Default)]
 pub struct AbsorbingFiles {
-    files: Logged<FileTable, AbsorbingEdit>,
-}
-
-impl Default for AbsorbingFiles {
-    fn default() -> AbsorbingFiles {
-        AbsorbingFiles {
-            files: Logged::<FileTable, AbsorbingEdit>::builder()
-                .absorb_while_merging(true)
-                .build(FileTable::default()),
-        }
-    }
+    files: Registry<Entry>,
 }
 
 impl SharedObject for AbsorbingFiles {
     type Arrival = (Birth, Entry);
-    type Departure = (Death, Key);
+    type Departure = Death;
     type View = Vec<Entry>;
 
-    fn life(file: Entry) -> (Self::Arrival, Self::Departure) {
-        AbsorbingEdit::life(file)
+    fn life(file: Entry) -> (Self::Arrival, Death) {
+        let (birth, death) = unique();
+        ((birth, file), death)
     }
 
     fn enter(&self, (birth, file): Self::Arrival) {
-        self.files.queue(AbsorbingEdit::Enter(birth, file));
+        self.files.register_as(birth, file);
     }
 
-    fn leave(&self, (death, key): Self::Departure) {
-        self.files.queue(AbsorbingEdit::Leave(death, key));
+    fn leave(&self, death: Death) {
+        self.files.unregister(death);
     }
 
     fn read(&self, _: u64) -> Vec<Entry> {
@@ -46,7 +38,7 @@ impl SharedObject for AbsorbingFiles {
     }
 
     fn view(&self) -> Vec<Entry> {
-        self.files.synchronize().walk()
+        sorted(self.files.list().iter().map(|(_, file)| *file))
     }
 
     fn expected(entries: &[Entry]) -> Vec<Entry> {

@@ -12,14 +12,13 @@
 //! | [`LockFree`] | a lock-free skip list of a well-kept library | a walk |
 //! | [`Harris`] | Harris' lock-free list | a walk |
 //! | [`LoggedFiles`] | the table behind a log for each core | one moment |
-//! | [`AbsorbingFiles`] | logged, and a file that is closed meets its opening in the log where it can | one moment |
+//! | [`AbsorbingFiles`] | the library's registry: a file that is closed meets its opening in the log where it can | one moment |
 //!
 //! In *a walk*, a file that is there from its beginning to its end is met, once, and one that comes or goes
 //! meanwhile may be met or not.
 //!
 //! These are adapters: they give a registry of things that come and go the shape of a
-//! [`SharedObject`](super::SharedObject), and a registry of the library takes its place here behind the same
-//! trait.
+//! [`SharedObject`](super::SharedObject).
 
 mod absorbing;
 mod harris;

@@ -99,6 +99,18 @@ impl<T: Send, E: Environment> Consumer<'_, T, E> {
         into.extend(self.taken.get().drain(..));
         into.len() - before
     }
+
+    /// Bytes that the queue has asked of the allocator, exactly while nobody pushes. Brings together what has come, and takes hold of
+    /// nothing. What the events themselves point to is not counted.
+    ///
+    /// # Panics
+    /// If the queue is poisoned.
+    #[track_caller]
+    pub fn memory_usage(&mut self) -> usize {
+        let waiting = self.queue.log.synchronize().room();
+        let taken = self.taken.get().capacity();
+        self.queue.log.memory_usage().total() + (waiting + taken) * size_of::<Delivered<T>>()
+    }
 }
 
 #[cfg(feature = "std")]

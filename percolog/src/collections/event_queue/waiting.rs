@@ -75,6 +75,11 @@ impl<T> Waiting<T> {
         mem::swap(&mut self.delivered, empty);
         self.events = 0;
     }
+
+    /// For how many there is memory.
+    pub(super) fn room(&self) -> usize {
+        self.delivered.capacity()
+    }
 }
 
 /// The operation: an event comes.
