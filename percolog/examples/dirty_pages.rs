@@ -6,6 +6,8 @@
 //! cargo run --release --example dirty_pages -- after 4
 //! percolog sim --cores 48 -- target/release/examples/dirty_pages after 48
 //! ```
+//!
+//! On 48 simulated cores the whole program takes 188 ms before, and moves 533,000 lines; after, 4 ms and 12,000 lines.
 
 use percolog::collections::Set;
 use std::collections::BTreeSet;
