@@ -48,3 +48,12 @@ pub fn scans_between(trace: &[u64], every: usize, length: u64) -> Vec<u64> {
     }
     mixed
 }
+
+/// The same lookups of keys whose popularity drifts: after every `every` of them each rank belongs to the next key.
+#[must_use]
+pub fn drifting(trace: &[u64], every: usize) -> Vec<u64> {
+    let drifted = trace.iter().enumerate();
+    drifted
+        .map(|(number, key)| key + (number / every) as u64)
+        .collect()
+}
