@@ -1,16 +1,15 @@
 //! What the collections move: touches of a cache's keys, changes of a set, pushes and pops of a core's own list, lookups of what this
 //! core has looked up before. And that the same with one lock moves more.
 
-use std::collections::{BTreeSet, HashSet, VecDeque};
+use std::collections::{BTreeSet, HashMap, HashSet, VecDeque};
 use std::hint::{self, black_box};
-use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Mutex, RwLock};
 
 use percolog::collections::{Lru, PerCoreList, Set, TableCache};
-use percolog_sim::run::Simulation;
 
 use super::workloads::on_every_core;
-use super::{AFTER_A_READ, CORES, SHARED_LINE, breaks, keeps, measure};
+use super::{AFTER_A_READ, SHARED_LINE, breaks, keeps};
 
 /// A collection, and what is done to it.
 trait Collection: Sync {
@@ -29,6 +28,10 @@ trait Collection: Sync {
 const WARM_UP: u64 = 2 * KEYS;
 const FEW: u64 = 100;
 const ALL: u64 = 100_000;
+
+/// A touch's entry, whose bytes are its stamp, its hash and kind, and its key, travels to whoever merges, and the memory that it was in travels
+/// back. The rest is for locks and marks.
+const SUSTAINED_TOUCH: f64 = 2.0 * 24.0 / 64.0 + 0.1;
 
 /// Keys that each thread uses.
 const KEYS: u64 = 16;
@@ -268,9 +271,9 @@ impl Collection for OwnList {
     }
 
     fn make_use(&self, thread: usize, number: u64) {
-        let item = thread as u64 * ALL + number;
-        self.0.push(item);
-        assert_eq!(self.0.pop(), Some(item));
+        self.0.push(thread as u64 * ALL + number);
+        // On the real machine two threads can be on one core, and each pop what the other pushed.
+        assert!(self.0.pop().is_some());
     }
 
     fn collect(&self) {
@@ -322,20 +325,18 @@ impl Collection for Names {
     fn collect(&self) {}
 
     fn check(&self, threads: usize, _uses: u64) {
-        // Simulated threads have a slot each; on the real machine those that take turns on a processor may share one.
+        // On a simulated machine each thread has a core of its own; on the real one they share what there are.
         let copies = self.0.copies() as u64;
-        assert!((KEYS..=threads as u64 * KEYS).contains(&copies), "{copies}");
+        assert!((KEYS..=threads as u64 * KEYS).contains(&copies));
     }
 }
 
 /// The same with every lookup in the central table: what a readers-writer lock costs.
-struct Central(std::sync::RwLock<std::collections::HashMap<u64, u64>>);
+struct Central(RwLock<HashMap<u64, u64>>);
 
 impl Collection for Central {
     fn new(_threads: usize) -> Self {
-        Self(std::sync::RwLock::new(
-            (0..KEYS).map(|key| (key, !key)).collect(),
-        ))
+        Self(RwLock::new((0..KEYS).map(|key| (key, !key)).collect()))
     }
 
     fn make_use(&self, _thread: usize, number: u64) {
@@ -363,13 +364,10 @@ fn touches_after_an_eviction() {
     keeps(first_after::<Hot>, AFTER_A_READ);
 }
 
-/// Touches that are executed move more than their entries: the order is one structure, and whoever merges gets the parts of it that it
-/// changes, from whoever merged before. What is left is to say how much.
+/// While one core merges, touches of others whose queues are full are discarded, and move nothing.
 #[test]
 fn touches_of_many_keys_sustained() {
-    for cores in CORES {
-        drop(measure(sustained::<Spread>, cores, Simulation::RUN_AHEAD));
-    }
+    keeps(sustained::<Spread>, SUSTAINED_TOUCH);
 }
 
 #[test]
