@@ -7,6 +7,7 @@ use clap::error::ErrorKind;
 use clap::{ColorChoice, CommandFactory, FromArgMatches, Parser, Subcommand, ValueEnum};
 
 use crate::failure::Failure;
+use crate::figures;
 use crate::output::WIDTH;
 use crate::replay;
 use crate::sim;
@@ -43,6 +44,11 @@ pub(crate) enum Command {
     /// One replay, as `replay --sim` simulates it
     #[command(hide = true)]
     ReplayGuest(replay::GuestArguments),
+    /// Make figures of the papers again, on this machine
+    Figures(figures::Arguments),
+    /// One kind of objects, as `figures log-memory` measures it
+    #[command(hide = true)]
+    FiguresGuest(figures::GuestArguments),
     /// Record a trace of a command and all its processes (needs strace)
     Record(Record),
     /// Look at traces

@@ -7,6 +7,7 @@ mod args;
 mod demo;
 mod doctor;
 mod failure;
+mod figures;
 mod format;
 mod output;
 mod record;
@@ -40,6 +41,8 @@ fn run(arguments: &Arguments) -> Result<(), Failure> {
         Command::Doctor => doctor::run(&mut output),
         Command::Replay(replay) => replay::run(replay, &mut output),
         Command::ReplayGuest(guest) => replay::run_guest(guest, &mut output),
+        Command::Figures(figures) => figures::run(figures, &mut output),
+        Command::FiguresGuest(guest) => figures::run_guest(guest, &mut output),
         Command::Record(record) => record::run(record, &mut output),
         Command::Trace(trace) => trace_info::run(trace, &mut output),
         Command::Sim(sim) => sim::run(sim, &mut output),

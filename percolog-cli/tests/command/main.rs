@@ -2,6 +2,7 @@
 
 mod demo;
 mod doctor;
+mod figures;
 mod record;
 mod refusals;
 mod replay;
