@@ -12,7 +12,7 @@ use super::workloads::on_every_core;
 use super::{AFTER_A_READ, SHARED_LINE, breaks, keeps};
 
 /// A collection, and what is done to it.
-trait Collection: Sync {
+pub(crate) trait Collection: Sync {
     /// For that many threads.
     fn new(threads: usize) -> Self;
     /// The thread's use of that number.
@@ -34,7 +34,7 @@ const ALL: u64 = 100_000;
 const SUSTAINED_TOUCH: f64 = 2.0 * 24.0 / 64.0 + 0.1;
 
 /// Keys that each thread uses.
-const KEYS: u64 = 16;
+pub(crate) const KEYS: u64 = 16;
 
 /// Turns of a loop that takes a core about as long as others take to get a line that it has: see `workloads`.
 const WORK: u64 = 100;
@@ -82,16 +82,16 @@ fn uses_of_each<C: Collection>(threads: usize, each: u64) {
     collection.check(threads, WARM_UP + each);
 }
 
-fn between<C: Collection>(threads: usize) {
+pub(crate) fn between<C: Collection>(threads: usize) {
     uses_of_each::<C>(threads, FEW);
 }
 
-fn sustained<C: Collection>(threads: usize) {
+pub(crate) fn sustained<C: Collection>(threads: usize) {
     uses_of_each::<C>(threads, ALL.div_ceil(threads as u64));
 }
 
 /// One use of each thread after something has collected.
-fn first_after<C: Collection>(threads: usize) {
+pub(crate) fn first_after<C: Collection>(threads: usize) {
     const ROUNDS_TO_WARM_UP: u64 = 2;
     const ROUNDS: u64 = 5;
     let Alone(collection) = &*Box::new(Alone(C::new(threads)));
@@ -111,7 +111,7 @@ fn first_after<C: Collection>(threads: usize) {
     collection.check(threads, ROUNDS_TO_WARM_UP + ROUNDS);
 }
 
-fn key(thread: usize, number: u64, keys: u64) -> u64 {
+pub(crate) fn key(thread: usize, number: u64, keys: u64) -> u64 {
     thread as u64 * keys + number % keys
 }
 

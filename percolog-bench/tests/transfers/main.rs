@@ -8,6 +8,7 @@
 #![cfg(all(target_os = "linux", target_arch = "x86_64"))]
 
 mod collections;
+mod entries;
 mod objects;
 mod references;
 mod sections;

@@ -27,6 +27,8 @@ mod merge;
 #[cfg(all(test, percolog_loom))]
 pub(crate) mod models;
 mod object;
+#[cfg(feature = "std")]
+mod periodic;
 mod queue;
 mod slots;
 mod stats;
@@ -37,5 +39,7 @@ pub(crate) use lent::{Cache, CacheOptions, Lent};
 pub(crate) use limits::Options;
 pub use limits::{Full, OnDrop, Policy, Reason};
 pub(crate) use object::{Object, Origin, Wait};
+#[cfg(feature = "std")]
+pub use periodic::{Drain, Periodic};
 pub use queue::{Absorbed, Limits, Queue};
 pub use stats::{Drained, MemoryUsage, Stats};

@@ -472,6 +472,13 @@ impl<C: Container, E: Environment> Deferred<C, E> {
     }
 }
 
+#[cfg(feature = "std")]
+impl<C: Container, E: Environment> crate::engine::Drain for Deferred<C, E> {
+    fn drain(&self, budget: usize) -> Drained {
+        self.drain(budget)
+    }
+}
+
 impl<C: Container, E: Environment> Drop for Deferred<C, E> {
     fn drop(&mut self) {
         // The logs then do with it as the builder was told.

@@ -322,6 +322,13 @@ impl<T: Send + Sync, E: Environment> Fifo<T, E> {
     }
 }
 
+#[cfg(feature = "std")]
+impl<T: Send + Sync, E: Environment> crate::engine::Drain for Fifo<T, E> {
+    fn drain(&self, budget: usize) -> Drained {
+        self.drain(budget)
+    }
+}
+
 fn record_of(word: u64) -> usize {
     super::node::Node::<()>::current(word)
 }

@@ -44,7 +44,7 @@
 //! each, so at most what one core can look at.
 //!
 //! Merging is done by readers, by updaters at the [limit](Builder::limit), by whoever calls
-//! [`drain`](Deferred::drain), or by a timer: [`Periodic`].
+//! [`drain`](Deferred::drain), or by a timer: `engine::Periodic`.
 //!
 //! # After a fork
 //!

@@ -239,6 +239,13 @@ impl<S: 'static, const N: usize> LoggedFn<S, N> {
     }
 }
 
+#[cfg(feature = "std")]
+impl<S: 'static, const N: usize> crate::engine::Drain for LoggedFn<S, N> {
+    fn drain(&self, budget: usize) -> Drained {
+        self.drain(budget)
+    }
+}
+
 impl<S: Default + 'static, const N: usize> Default for LoggedFn<S, N> {
     fn default() -> Self {
         Self::new(S::default())

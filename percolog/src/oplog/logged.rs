@@ -426,6 +426,13 @@ pub(super) fn no_guard(error: &SynchronizeError<()>, culprit: impl FnOnce() -> O
     }
 }
 
+#[cfg(feature = "std")]
+impl<S, O: Operation<S>, E: Environment> crate::engine::Drain for Logged<S, O, E> {
+    fn drain(&self, budget: usize) -> Drained {
+        self.drain(budget)
+    }
+}
+
 pub(super) const POISONED: &str =
     "percolog: the object is poisoned, an operation or the holder of a guard has panicked";
 

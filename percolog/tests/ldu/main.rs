@@ -8,6 +8,7 @@ mod handles;
 #[path = "../common/machine.rs"]
 mod machine;
 mod order;
+mod periodic;
 #[path = "../common/seed.rs"]
 mod seed;
 #[path = "../common/share.rs"]

@@ -378,6 +378,13 @@ impl<K: Hash + Eq + Send, S: BuildHasher, E: Environment> Lru<K, S, E> {
     }
 }
 
+#[cfg(feature = "std")]
+impl<K: Hash + Eq + Send, S: BuildHasher, E: Environment> crate::engine::Drain for Lru<K, S, E> {
+    fn drain(&self, budget: usize) -> Drained {
+        self.drain(budget)
+    }
+}
+
 impl<K: Hash + Eq + Send, S: Default> Default for Lru<K, S> {
     fn default() -> Self {
         LruBuilder::new().build_with_hasher(S::default())

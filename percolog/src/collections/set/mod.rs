@@ -356,6 +356,13 @@ fn key_of<K>(full: Full<Change<K>>) -> Full<K> {
     }
 }
 
+#[cfg(feature = "std")]
+impl<K: Hash + Eq + Send, S: SetState<K>, E: Environment> crate::engine::Drain for Set<K, S, E> {
+    fn drain(&self, budget: usize) -> Drained {
+        self.drain(budget)
+    }
+}
+
 impl<K: Hash + Eq + Send, S: SetState<K> + Default> Default for Set<K, S> {
     fn default() -> Self {
         Self::new(S::default())
