@@ -7,9 +7,11 @@
 //! No producer runs ahead of the consumer by more than a window, or a structure without a bound would be measured by how fast memory can be
 //! had. Structures are asked for nothing for that: the window is kept beside them, and looked at once a block.
 
+use std::hint;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread;
+use std::time::{Duration, Instant};
 
 use crate::runner::{self, Cell, RunError, Settings, Workload};
 
@@ -37,6 +39,17 @@ pub trait Channel: Sync + Sized {
 /// # Panics
 /// If there are fewer than two threads.
 pub fn run<C: Channel>(settings: Settings) -> Result<Cell, RunError> {
+    run_pausing::<C>(settings, Duration::ZERO)
+}
+
+/// The same with a consumer that has something else to do between any two times that it takes what has come.
+///
+/// # Errors
+/// As [`run`].
+///
+/// # Panics
+/// As [`run`].
+pub fn run_pausing<C: Channel>(settings: Settings, pause: Duration) -> Result<Cell, RunError> {
     assert!(
         settings.threads >= 2,
         "one consumes, and somebody must produce"
@@ -45,6 +58,7 @@ pub fn run<C: Channel>(settings: Settings) -> Result<Cell, RunError> {
         channel: C::new(),
         delivered: (0..settings.threads).map(|_| Padded::default()).collect(),
         wrong: Mutex::new(None),
+        pause,
     };
     runner::run(C::NAME, &duel, settings)
 }
@@ -67,6 +81,7 @@ struct Duel<C> {
     /// By producer: how many of its events have been delivered. The consumer alone writes.
     delivered: Vec<Padded>,
     wrong: Mutex<Option<String>>,
+    pause: Duration,
 }
 
 /// A thread's number, and how many events it has produced.
@@ -108,6 +123,12 @@ impl<C: Channel> Workload for Duel<C> {
     fn block(&self, worker: &mut Worker) -> u64 {
         if worker.thread == 0 {
             self.deliver(true);
+            if !self.pause.is_zero() {
+                let began = Instant::now();
+                while began.elapsed() < self.pause {
+                    hint::spin_loop();
+                }
+            }
             // What counts is counted where it is produced, as everything is delivered in the end.
             return 0;
         }
@@ -150,7 +171,6 @@ impl<C: Channel> Workload for Duel<C> {
 mod tests {
     use super::*;
     use crate::peers::{CrossbeamEvents, PercologEvents};
-    use std::time::Duration;
 
     #[test]
     fn every_peer_delivers_what_is_produced_in_order() {
