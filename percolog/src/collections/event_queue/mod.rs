@@ -56,8 +56,8 @@
 //! **Sustained ceiling.** Every event is moved to the waiting queue by one thread at a time and from there to the consumer: so many
 //! events a second as one core can move, however many cores push.
 //!
-//! **Where it loses.** On two cores a channel such as `crossbeam-channel` delivers more events than this queue: the time stamp
-//! alone takes a third of what a channel takes for everything, and a consumer that looks the moment something has come takes few events
+//! **Where it loses.** On two cores a channel such as `crossbeam-channel` delivers more events than this queue: each event
+//! pays for a time stamp, and a consumer that looks the moment something has come takes few events
 //! with each look, for which every producer pays with the lines of a first push after a look. The repository's benchmark
 //! (`--bench targets -- --only events`) shows how much. What it buys is that producers on many cores do not fight over the
 //! channel's tail, and that what is lost, and where, is told.
