@@ -247,6 +247,37 @@ fn popped_or_removed() {
     });
 }
 
+/// An entry is inserted again while a merge carries out its removal: it stays.
+#[test]
+fn inserted_again_while_it_is_removed() {
+    explore(|| {
+        bind(0, 0);
+        let subject = subject(Variant::PerCore);
+        let entry = entry();
+        subject.insert(&entry).unwrap();
+        assert!(has(&subject, &entry));
+        let updates = thread::spawn({
+            let (subject, entry) = (Arc::clone(&subject), entry.clone());
+            move || {
+                bind(0, 0);
+                subject.remove(&entry).unwrap();
+                subject.insert(&entry).unwrap();
+            }
+        });
+        let merges = thread::spawn({
+            let subject = Arc::clone(&subject);
+            move || {
+                bind(1, 0);
+                drop(subject.synchronize());
+            }
+        });
+        join(updates);
+        join(merges);
+        assert!(entry.is_linked());
+        assert!(has(&subject, &entry));
+    });
+}
+
 /// Two threads that move an entry from one container to two others: it ends up in one of them.
 #[test]
 fn bound_to_one_container() {
