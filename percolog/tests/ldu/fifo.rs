@@ -129,6 +129,7 @@ fn never_empty_is_not_said_to_be() {
     let fifo = leaked();
     let (x, y) = (Bomb::harmless(), Bomb::harmless());
     stand_on(0);
+    let mut guard = fifo.synchronize();
     fifo.push(&x).unwrap();
     let (first, second) = (y.clone(), x.clone());
     in_the_next_merge(fifo, move || {
@@ -137,8 +138,8 @@ fn never_empty_is_not_said_to_be() {
         fifo.push(&first).unwrap();
         fifo.remove(&second).unwrap();
     });
-    assert!(fifo.pop().unwrap().is_same(&y));
-    assert!(fifo.pop().is_none());
+    assert!(guard.pop().unwrap().is_same(&y));
+    assert!(guard.pop().is_none());
 }
 
 #[test]
