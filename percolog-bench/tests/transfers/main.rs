@@ -9,6 +9,7 @@
 
 mod collections;
 mod entries;
+mod lent;
 mod objects;
 mod references;
 mod sections;

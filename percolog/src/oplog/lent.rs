@@ -194,6 +194,10 @@ macro_rules! log_cache {
 /// The object lists up to two slots that have logs exactly. If there are more, a mark stands for all slots that
 /// are equal modulo 27: on a machine with more, a merge also looks at the places of slots that have no log of the object.
 ///
+/// A log that is made has room for 8 operations, and asks the allocator for more as it grows towards the limit; after that it keeps its room,
+/// whoever it is lent to. An object that *all* cores update pays more for the first update after a read than a
+/// [`Logged`](super::Logged) does: all of them enter the one set, which is a word of the object's.
+///
 /// An operation of one object can be executed by a thread that queues to *another* one. It must not want a lock that such a
 /// thread may have.
 ///
