@@ -15,7 +15,7 @@
 //! A third one, [`reclaim`], asks what it costs to free memory that others may be reading, and a fourth, [`reducers`], what
 //! it costs to fold numbers into a value, a count by label, or a histogram. [`in_use`] is the counter duel for what goes up
 //! and down; [`references`] clones and drops, and [`lifetimes`] says how long after the last drop a value is destroyed.
-//! [`events`] are produced by many threads, and delivered to one.
+//! [`events`] are produced by many threads, and delivered to one; [`entries`] are timeouts that are set and unset.
 //!
 //! [`eviction`] asks another question: not how fast, but which keys a cache keeps.
 //!
@@ -24,6 +24,7 @@
 pub mod append;
 pub mod counters;
 pub mod crossing;
+pub mod entries;
 pub mod events;
 pub mod eviction;
 pub mod freeing;

@@ -13,8 +13,8 @@ use percolog_bench::runner::{Cell, Figure, RunError, Settings};
 use percolog_bench::sets::{Answers, Load, Pattern, SetKind};
 
 use crate::{
-    Effort, Measured, events, in_use, latency, lifetimes, reads, reclaim, reducers, references,
-    sweeps,
+    Effort, Measured, entries, events, in_use, latency, lifetimes, reads, reclaim, reducers,
+    references, sweeps,
 };
 
 /// What a number counts.
@@ -152,7 +152,7 @@ impl Line {
 /// A part of the figures, and how they are measured.
 type Group = (&'static str, fn(Effort) -> Measured);
 
-const GROUPS: [Group; 14] = [
+const GROUPS: [Group; 15] = [
     ("operations", |effort| Ok(single_operations(effort))),
     ("counters", counters),
     ("reads", reads::all),
@@ -167,6 +167,7 @@ const GROUPS: [Group; 14] = [
     ("sets", sets),
     ("answers", answers),
     ("shelf", sets_of_the_shelf),
+    ("entries", entries::all),
     ("events", events::all),
     ("ratios", sweeps::read_ratios),
     ("freeing", |effort| {
@@ -196,7 +197,7 @@ pub(crate) fn measure(effort: Effort, only: Option<&str>) -> Measured {
 }
 
 /// The median of `samples`, taken in turns by all of `measures` so that a slow moment meets them alike.
-fn medians<const N: usize>(samples: usize, measures: [&dyn Fn() -> f64; N]) -> [f64; N] {
+pub(crate) fn medians<const N: usize>(samples: usize, measures: [&dyn Fn() -> f64; N]) -> [f64; N] {
     let mut taken: [Vec<f64>; N] = std::array::from_fn(|_| Vec::with_capacity(samples));
     for _ in 0..samples {
         for (measure, taken) in measures.iter().zip(&mut taken) {
@@ -209,7 +210,7 @@ fn medians<const N: usize>(samples: usize, measures: [&dyn Fn() -> f64; N]) -> [
     })
 }
 
-fn nanoseconds_each(elapsed: Duration, operations: u64) -> f64 {
+pub(crate) fn nanoseconds_each(elapsed: Duration, operations: u64) -> f64 {
     elapsed.as_secs_f64() * 1e9 / operations as f64
 }
 
