@@ -2,7 +2,8 @@
 
 use core::fmt;
 
-/// What `queue` does when the slot's queue has reached its limit.
+/// What `queue` does when the slot's queue has reached its limit, and the operation neither cancels nor replaces one that is in it:
+/// what does takes no room, and is queued as below the limit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 #[non_exhaustive]
 pub enum Policy {

@@ -166,13 +166,19 @@ impl<S, Q: Queue<S>, E: Environment> Object<S, Q, E> {
                 Policy::Grow => usize::MAX,
                 _ => self.options.limit,
             };
-            if held.get().queue.len() >= limit {
-                return Err(Full {
+            let here = held.get();
+            let absorbed = if here.queue.len() < limit {
+                self.push(slot, here, operation, stamp, origin)
+            } else {
+                let early = (!Q::may_cancel(&operation)).then_some(stamp);
+                here.absorb::<S>(operation, early, origin, |here, stamp| {
+                    self.in_order(here, stamp)
+                })
+                .map_err(|operation| Full {
                     operation,
                     reason: Reason::Limit,
-                });
-            }
-            let absorbed = self.push(slot, held.get(), operation, stamp, origin);
+                })?
+            };
             drop(held);
             Ok(absorbed)
         })
@@ -230,7 +236,7 @@ impl<S, Q: Queue<S>, E: Environment> Object<S, Q, E> {
         }
     }
 
-    /// Appends to this slot's queue if it is below the bound; else the operation comes back.
+    /// Appends to this slot's queue if it is below the bound, or if that makes it no longer; else the operation comes back.
     #[inline(always)]
     fn append(
         &self,
@@ -249,7 +255,11 @@ impl<S, Q: Queue<S>, E: Environment> Object<S, Q, E> {
             let mut held = self.slots.get(slot, &self.options).lock();
             let here = held.get();
             if !self.has_room(here, bound) {
-                return Err(operation);
+                let absorbed = here.absorb::<S>(operation, early, origin, |here, stamp| {
+                    self.in_order(here, stamp)
+                })?;
+                drop(held);
+                return Ok(absorbed);
             }
             let absorbed = match early {
                 Some(stamp) => self.push(slot, here, operation, stamp, origin),
@@ -378,15 +388,10 @@ impl<S, Q: Queue<S>, E: Environment> Object<S, Q, E> {
         slot: CoreId,
         here: &mut Slot<Q>,
         operation: Q::Operation,
-        mut stamp: u64,
+        stamp: u64,
         origin: Origin,
     ) -> Absorbed<Q::Operation> {
-        if Q::STAMPED {
-            if stamp < here.latest {
-                stamp = self.stamp_again(here.latest);
-            }
-            here.latest = stamp;
-        }
+        let stamp = self.in_order(here, stamp);
         self.mark(slot, here);
         let absorbed = here.queue.append(operation, stamp, origin);
         let count = absorbed.count();
@@ -395,6 +400,18 @@ impl<S, Q: Queue<S>, E: Environment> Object<S, Q, E> {
             here.absorbed += count;
         }
         absorbed
+    }
+
+    /// The stamp, or a new one if it has become too old for the queue.
+    #[inline(always)]
+    fn in_order(&self, here: &mut Slot<Q>, mut stamp: u64) -> u64 {
+        if Q::STAMPED {
+            if stamp < here.latest {
+                stamp = self.stamp_again(here.latest);
+            }
+            here.latest = stamp;
+        }
+        stamp
     }
 
     /// The thread was held up between its stamp and the lock, and another used the queue, or a merge

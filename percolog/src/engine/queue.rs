@@ -68,6 +68,22 @@ pub trait Queue<S>: Send + Sized {
         Err(operation)
     }
 
+    /// Puts an operation in the place of the pending one that it makes unnecessary, or gives it back: an
+    /// [`append`](Self::append) that makes the queue no longer, asked for when the queue is at its limit. As it stands,
+    /// right for queues that replace nothing.
+    ///
+    /// # Errors
+    /// The operation itself, when there is none: there has to be room for it.
+    fn replace(
+        &mut self,
+        operation: Self::Operation,
+        stamp: u64,
+        origin: Option<&'static Location<'static>>,
+    ) -> Result<Absorbed<Self::Operation>, Self::Operation> {
+        let _ = (stamp, origin);
+        Err(operation)
+    }
+
     /// How many operations are pending.
     fn len(&self) -> usize;
 

@@ -3,10 +3,11 @@
 //! Queues that a cache lends are found by the object's address instead; see `lent`.
 
 use super::limits::Options;
-use super::queue::{Limits, Queue};
+use super::queue::{Absorbed, Limits, Queue};
 use crate::cpu::{CoreId, PerCore};
 use crate::sync::{SlotLock, const_fn};
 use core::marker::PhantomData;
+use core::panic::Location;
 
 /// One slot's queue and what the engine knows of it, under the slot's lock.
 ///
@@ -87,6 +88,33 @@ impl<Q> Slot<Q> {
             absorbed: 0,
             discarded: 0,
         }
+    }
+}
+
+impl<Q> Slot<Q> {
+    /// Lets an operation cancel or replace one that is in a queue without room: that makes it no longer. `early` is its
+    /// stamp, which `in_order` sees to, if it may not cancel. Nothing is marked: whatever is in a queue has set the dirty
+    /// mark, or, for queues that a cache lends, has entered the slot in the object's set.
+    #[cold]
+    pub(super) fn absorb<S>(
+        &mut self,
+        operation: Q::Operation,
+        early: Option<u64>,
+        origin: Option<&'static Location<'static>>,
+        in_order: impl FnOnce(&mut Self, u64) -> u64,
+    ) -> Result<Absorbed<Q::Operation>, Q::Operation>
+    where
+        Q: Queue<S>,
+    {
+        let absorbed = match early {
+            None => self.queue.cancel(operation)?,
+            Some(stamp) => {
+                let stamp = in_order(self, stamp);
+                self.queue.replace(operation, stamp, origin)?
+            }
+        };
+        self.absorbed += absorbed.count();
+        Ok(absorbed)
     }
 }
 

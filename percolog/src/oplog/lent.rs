@@ -241,8 +241,8 @@ impl<S: Send + 'static, O: Cached<S, E>, E: Environment> Lent<S, O, E> {
     /// Queues an update unless that would mean to merge or to wait.
     ///
     /// # Errors
-    /// Hands the operation back if the slot's log is at its limit or in use by another thread, or if there is none
-    /// without another object being merged.
+    /// Hands the operation back if the slot's log is at its limit, with nothing in it that the operation cancels or
+    /// replaces, or in use by another thread, or if there is none without another object being merged.
     #[inline]
     #[track_caller]
     pub fn try_queue(self: Pin<&Self>, operation: O) -> Result<(), Full<O>> {

@@ -114,20 +114,8 @@ impl<O> Log<O> {
             Absorb::Begin(birth) => Some(spread(birth.id())),
             Absorb::Replace(hash) => {
                 let hash = spread(hash);
-                let place = index.find_mut(hash, |place| {
-                    entries.get(place).is_some_and(|(_, earlier)| {
-                        matches!(earlier.absorb(), Absorb::Replace(_)) && later.replaces(earlier)
-                    })
-                });
-                if let Some(place) = place {
-                    let earlier = if tie {
-                        let earlier = entries.take(*place);
-                        vacant.push(*place);
-                        *place = entries.push(stamp, later, origin);
-                        earlier
-                    } else {
-                        entries.put(*place, stamp, later, origin)
-                    };
+                if let Some(place) = place_of::<S, O>(index, entries, hash, &later) {
+                    let earlier = replace_at(entries, vacant, place, tie, (stamp, later, origin));
                     return earlier.map_or(Absorbed::Nothing, Absorbed::Replaced);
                 }
                 Some(hash)
@@ -235,6 +223,40 @@ impl<O> Log<O> {
     }
 }
 
+/// Where the operation is that `later`, whose hash this is, replaces.
+#[inline(always)]
+fn place_of<'a, S, O: Operation<S>>(
+    index: &'a mut Index,
+    entries: &Entries<O>,
+    hash: u64,
+    later: &O,
+) -> Option<&'a mut usize> {
+    index.find_mut(hash, |place| {
+        entries.get(place).is_some_and(|(_, earlier)| {
+            matches!(earlier.absorb(), Absorb::Replace(_)) && later.replaces(earlier)
+        })
+    })
+}
+
+/// Puts an operation, with its stamp and origin, where another is, or behind all others if its stamp equals the last one's;
+/// returns the other.
+#[inline(always)]
+fn replace_at<O>(
+    entries: &mut Entries<O>,
+    vacant: &mut Vec<usize>,
+    place: &mut usize,
+    tie: bool,
+    (stamp, later, origin): (u64, O, Option<&'static Location<'static>>),
+) -> Option<O> {
+    if !tie {
+        return entries.put(*place, stamp, later, origin);
+    }
+    let earlier = entries.take(*place);
+    vacant.push(*place);
+    *place = entries.push(stamp, later, origin);
+    earlier
+}
+
 fn begins<S, O: Operation<S>>(operation: &O, id: u64) -> bool {
     matches!(operation.absorb(), Absorb::Begin(birth) if birth.id() == id)
 }
@@ -284,6 +306,35 @@ impl<S, O: Operation<S>> Queue<S> for Log<O> {
             Some(earlier) => Ok(Absorbed::Cancelled(earlier, operation)),
             None => Err(operation),
         }
+    }
+
+    fn replace(
+        &mut self,
+        operation: O,
+        stamp: u64,
+        origin: Option<&'static Location<'static>>,
+    ) -> Result<Absorbed<O>, O> {
+        if !O::ABSORBS {
+            return Err(operation);
+        }
+        self.forget_taken();
+        let Absorb::Replace(hash) = operation.absorb() else {
+            return Err(operation);
+        };
+        let Self {
+            entries,
+            index,
+            vacant,
+            newest,
+            ..
+        } = self;
+        let Some(place) = place_of::<S, O>(index, entries, spread(hash), &operation) else {
+            return Err(operation);
+        };
+        let tie = stamp == *newest;
+        *newest = stamp;
+        let earlier = replace_at(entries, vacant, place, tie, (stamp, operation, origin));
+        Ok(earlier.map_or(Absorbed::Nothing, Absorbed::Replaced))
     }
 
     #[inline(always)]

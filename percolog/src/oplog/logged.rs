@@ -21,7 +21,7 @@ use std::time::{Duration, Instant};
 ///
 /// | method | progress | cache lines moved |
 /// |---|---|---|
-/// | [`queue`](Self::queue) below the limit | blocking for a few instructions: a thread that lost its processor in mid-append, or a merge, can hold this slot's queue | none between reads; ≤ 3 at a slot's first update after a read |
+/// | [`queue`](Self::queue) below the limit, or of what cancels or replaces an operation that is in the slot's queue | blocking for a few instructions: a thread that lost its processor in mid-append, or a merge, can hold this slot's queue | none between reads; ≤ 3 at a slot's first update after a read |
 /// | [`queue`](Self::queue) at the limit | what the [`Policy`] says | a merge |
 /// | [`try_queue`](Self::try_queue) | never waits, never merges | as `queue` |
 /// | [`synchronize`](Self::synchronize), [`with`](Self::with) | blocking | for each dirty slot its lock and its operations |
@@ -188,8 +188,8 @@ impl<S, O: Operation<S>, E: Environment> Logged<S, O, E> {
     /// See the type for progress and cost.
     ///
     /// # Panics
-    /// Only where the operation can go nowhere: the queue is at its limit and the policy is
-    /// [`Policy::Full`]; or it is at its hard limit and this thread holds a guard of the object, runs
+    /// Only where the operation can go nowhere: the queue is at its limit, with nothing in it that the operation cancels or
+    /// replaces, and the policy is [`Policy::Full`]; or it is at its hard limit and this thread holds a guard of the object, runs
     /// one of its operations, or the object is poisoned. [`try_queue`](Self::try_queue) hands the
     /// operation back instead.
     #[inline]
@@ -203,8 +203,8 @@ impl<S, O: Operation<S>, E: Environment> Logged<S, O, E> {
     /// Queues an update unless that would mean to merge or to wait.
     ///
     /// # Errors
-    /// Hands the operation back if the slot's queue is at its limit, or in use by another thread for
-    /// longer than a few pauses.
+    /// Hands the operation back if the slot's queue is at its limit, with nothing in it that the operation cancels or
+    /// replaces, or in use by another thread for longer than a few pauses.
     #[inline]
     #[track_caller]
     pub fn try_queue(&self, operation: O) -> Result<(), Full<O>> {

@@ -86,7 +86,7 @@ use hashbrown::DefaultHashBuilder;
 /// earlier one's place in the queue, and needs no room. An entry is 16 bytes and the key; a touch allocates nothing once the queue has
 /// its size. *Evict many at a time:* each eviction visits every core that has touched since the last one.
 ///
-/// *Sustained ceiling:* touches of fewer keys than a queue has places (128; [`LruBuilder::limit`]) cost their append alone, on any number of cores.
+/// *Sustained ceiling:* touches of no more keys than a queue has places (128; [`LruBuilder::limit`]) cost their append alone, on any number of cores.
 /// Of touches that do not repeat, each is executed in the end: some tens of nanoseconds, one after the other. Beyond what one core
 /// executes, touches are discarded.
 ///
@@ -166,7 +166,7 @@ impl LruBuilder {
         }
     }
 
-    /// How many operations a core's queue holds: 128 unless said otherwise, at least 1. Fewer keys than that a core can touch again and
+    /// How many operations a core's queue holds: 128 unless said otherwise, at least 1. So many keys a core can touch again and
     /// again without anybody having to merge.
     pub const fn limit(mut self, operations: usize) -> Self {
         self.log = self.log.limit(operations);

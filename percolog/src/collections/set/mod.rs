@@ -160,7 +160,7 @@ impl<K: Hash + Eq + Send, S: SetState<K>, E: Environment> Set<K, S, E> {
     /// Adds a key unless that would mean to merge or to wait.
     ///
     /// # Errors
-    /// Hands the key back if the slot's queue is at its limit, also if the key is among those that are queued; or if the
+    /// Hands the key back if the slot's queue is at its limit and the key is not among those that are queued; or if the
     /// queue is in use by another thread for longer than a few pauses.
     ///
     /// ```

@@ -53,7 +53,7 @@ impl<S, Q: Queue<S>, E: Environment> Cache<S, Q, E> {
         }
     }
 
-    /// Appends to this slot's queue if it is below the bound; else the operation comes back.
+    /// Appends to this slot's queue if it is below the bound, or if that makes it no longer; else the operation comes back.
     #[inline]
     fn append(
         &self,
@@ -126,7 +126,13 @@ impl<S, Q: Queue<S>, E: Environment> Cache<S, Q, E> {
             let length = here.queue.len();
             if length >= here.threshold {
                 if bound == Bound::Threshold || length >= options.hard_limit {
-                    return Err(Attempt::Full(operation));
+                    let absorbed = here
+                        .absorb::<S>(operation, early, origin, |here, stamp| {
+                            self.in_order(here, stamp)
+                        })
+                        .map_err(Attempt::Full)?;
+                    drop(held);
+                    return Ok(absorbed);
                 }
                 here.threshold = (length + options.limit / 2 + 1).min(options.hard_limit);
             }
@@ -154,21 +160,28 @@ impl<S, Q: Queue<S>, E: Environment> Cache<S, Q, E> {
         &self,
         here: &mut Slot<Q>,
         operation: Q::Operation,
-        mut stamp: u64,
+        stamp: u64,
         origin: Origin,
     ) -> Absorbed<Q::Operation> {
-        if Q::STAMPED {
-            if stamp < here.latest {
-                stamp = self.stamp_again(here.latest);
-            }
-            here.latest = stamp;
-        }
+        let stamp = self.in_order(here, stamp);
         let absorbed = here.queue.append(operation, stamp, origin);
         let count = absorbed.count();
         if count != 0 {
             here.absorbed += count;
         }
         absorbed
+    }
+
+    /// The stamp, or a new one if it has become too old for the queue.
+    #[inline(always)]
+    fn in_order(&self, here: &mut Slot<Q>, mut stamp: u64) -> u64 {
+        if Q::STAMPED {
+            if stamp < here.latest {
+                stamp = self.stamp_again(here.latest);
+            }
+            here.latest = stamp;
+        }
+        stamp
     }
 
     /// The thread was held up between its stamp and the lock; see `Object::stamp_again`.
@@ -378,13 +391,18 @@ impl<S, Q: Queue<S>, E: Environment> Cache<S, Q, E> {
                 }
             }
             let here = place.lent();
-            if here.queue.len() >= limit {
-                return Err(Full {
+            let absorbed = if here.queue.len() < limit {
+                self.push(here, operation, stamp, origin)
+            } else {
+                let early = (!Q::may_cancel(&operation)).then_some(stamp);
+                here.absorb::<S>(operation, early, origin, |here, stamp| {
+                    self.in_order(here, stamp)
+                })
+                .map_err(|operation| Full {
                     operation,
                     reason: Reason::Limit,
-                });
-            }
-            let absorbed = self.push(here, operation, stamp, origin);
+                })?
+            };
             drop(held);
             Ok(absorbed)
         })
