@@ -119,6 +119,8 @@ fn role(implementation: Implementation, among: &[Implementation]) -> Role {
         Implementation::OplogAbsorb => Role::Best,
         Implementation::Oplog if among.contains(&Implementation::OplogAbsorb) => Role::Plain,
         Implementation::Oplog => Role::Best,
+        // Other logs of percolog's: a colour of their own would say which is the best before anybody has measured.
+        Implementation::LduGlobal | Implementation::LduPerCore => Role::Plain,
         _ => Role::Peer,
     }
 }

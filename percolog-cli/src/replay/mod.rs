@@ -54,7 +54,7 @@ pub(crate) struct Arguments {
     subsystem: Vec<Subsystem>,
 
     /// What to make it of, separated by commas: mutex (always shown), spinlock (names alone), rwlock, percpu, lockfree, harris,
-    /// oplog (names: references taken on condition), oplog-absorb (default: everything there is)
+    /// oplog (names: references taken on condition), oplog-absorb, ldu-global, ldu-percore (default: everything there is)
     #[arg(long = "impl", value_name = "NAME,…", value_delimiter = ',', value_parser = one_of::<Implementation>)]
     implementation: Vec<Implementation>,
 

@@ -56,7 +56,9 @@ fn every_subsystem_of_the_built_in_trace_agrees_with_the_model() {
             "lockfree",
             "harris",
             "oplog",
-            "oplog-absorb"
+            "oplog-absorb",
+            "ldu-global",
+            "ldu-percore"
         ]
     );
     for check in checks {
@@ -176,7 +178,7 @@ fn a_loop_of_the_papers_is_replayed() {
 fn what_makes_no_sense_is_refused() {
     let folder = folder();
     for (arguments, part) in [
-        (&["--impl", "mutexx"][..], "oplog-absorb"),
+        (&["--impl", "mutexx"][..], "ldu-percore"),
         (&["--subsystem", "nets"][..], "open-files"),
         (&["--cores", "4"][..], "--sim"),
         (&["--sim", "pdp-11"][..], "opteron-48"),

@@ -19,6 +19,7 @@
 //! of them. [`visit`] finds the type for a subsystem and an implementation.
 
 mod absorbing_edits;
+pub mod deferred;
 mod edits;
 pub mod events;
 mod harris_list;
@@ -185,11 +186,15 @@ pub enum Implementation {
     Oplog,
     /// ... in which operations that undo each other meet before they are carried out: `oplog-absorb`
     OplogAbsorb,
+    /// A log of the entries themselves, without time stamps, that all cores share: `ldu-global`
+    LduGlobal,
+    /// ... for each core: `ldu-percore`
+    LduPerCore,
 }
 
 impl Implementation {
     /// All of them, the plainest first.
-    pub const ALL: [Implementation; 8] = [
+    pub const ALL: [Implementation; 10] = [
         Implementation::Mutex,
         Implementation::SpinLock,
         Implementation::RwLock,
@@ -198,6 +203,8 @@ impl Implementation {
         Implementation::Harris,
         Implementation::Oplog,
         Implementation::OplogAbsorb,
+        Implementation::LduGlobal,
+        Implementation::LduPerCore,
     ];
 
     /// Its name on a command line.
@@ -212,13 +219,21 @@ impl Implementation {
             Implementation::Harris => "harris",
             Implementation::Oplog => "oplog",
             Implementation::OplogAbsorb => "oplog-absorb",
+            Implementation::LduGlobal => "ldu-global",
+            Implementation::LduPerCore => "ldu-percore",
         }
     }
 
     /// Whether it is one of percolog's.
     #[must_use]
     pub const fn is_logged(self) -> bool {
-        matches!(self, Implementation::Oplog | Implementation::OplogAbsorb)
+        matches!(
+            self,
+            Implementation::Oplog
+                | Implementation::OplogAbsorb
+                | Implementation::LduGlobal
+                | Implementation::LduPerCore
+        )
     }
 
     /// Whether there is such an implementation of the subsystem's objects.
@@ -264,7 +279,7 @@ impl FromStr for Subsystem {
 /// A name that no implementation has.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 #[error(
-    "there is no implementation {0:?}; there are mutex, spinlock, rwlock, percpu, lockfree, harris, oplog and oplog-absorb"
+    "there is no implementation {0:?}; there are mutex, spinlock, rwlock, percpu, lockfree, harris, oplog, oplog-absorb, ldu-global and ldu-percore"
 )]
 pub struct UnknownImplementation(pub String);
 
@@ -308,6 +323,12 @@ pub fn visit<V: Visitor>(
         (S::Files, I::Harris) => visitor.visit::<rmap::OfFile<rmap::Harris>>(),
         (S::Files, I::Oplog) => visitor.visit::<rmap::OfFile<rmap::LoggedMap>>(),
         (S::Files, I::OplogAbsorb) => visitor.visit::<rmap::OfFile<rmap::AbsorbingMap>>(),
+        (S::Files, I::LduGlobal) => {
+            visitor.visit::<rmap::OfFile<rmap::DeferredMap<deferred::GlobalQueue>>>()
+        }
+        (S::Files, I::LduPerCore) => {
+            visitor.visit::<rmap::OfFile<rmap::DeferredMap<deferred::PerCoreQueue>>>()
+        }
 
         (S::Memory, I::Mutex) => visitor.visit::<rmap::Anonymous<rmap::Locked>>(),
         (S::Memory, I::RwLock) => visitor.visit::<rmap::Anonymous<rmap::RwLocked>>(),
@@ -316,13 +337,21 @@ pub fn visit<V: Visitor>(
         (S::Memory, I::Harris) => visitor.visit::<rmap::Anonymous<rmap::Harris>>(),
         (S::Memory, I::Oplog) => visitor.visit::<rmap::Anonymous<rmap::LoggedMap>>(),
         (S::Memory, I::OplogAbsorb) => visitor.visit::<rmap::Anonymous<rmap::AbsorbingMap>>(),
+        (S::Memory, I::LduGlobal) => {
+            visitor.visit::<rmap::Anonymous<rmap::DeferredMap<deferred::GlobalQueue>>>()
+        }
+        (S::Memory, I::LduPerCore) => {
+            visitor.visit::<rmap::Anonymous<rmap::DeferredMap<deferred::PerCoreQueue>>>()
+        }
 
         (S::Names, I::Mutex) => visitor.visit::<names::Locked>(),
         (S::Names, I::SpinLock) => visitor.visit::<names::Spinning>(),
         (S::Names, I::PerCpu) => visitor.visit::<names::PerCpu>(),
         (S::Names, I::LockFree) => visitor.visit::<names::LockFree>(),
         (S::Names, I::Oplog) => visitor.visit::<names::Referenced>(),
-        (S::Names, I::RwLock | I::Harris | I::OplogAbsorb) => return None,
+        (S::Names, I::RwLock | I::Harris | I::OplogAbsorb | I::LduGlobal | I::LduPerCore) => {
+            return None;
+        }
 
         (S::OpenFiles, I::Mutex) => visitor.visit::<open_files::Locked>(),
         (S::OpenFiles, I::RwLock) => visitor.visit::<open_files::RwLocked>(),
@@ -331,11 +360,19 @@ pub fn visit<V: Visitor>(
         (S::OpenFiles, I::Harris) => visitor.visit::<open_files::Harris>(),
         (S::OpenFiles, I::Oplog) => visitor.visit::<open_files::LoggedFiles>(),
         (S::OpenFiles, I::OplogAbsorb) => visitor.visit::<open_files::AbsorbingFiles>(),
+        (S::OpenFiles, I::LduGlobal) => {
+            visitor.visit::<open_files::DeferredFiles<deferred::GlobalQueue>>()
+        }
+        (S::OpenFiles, I::LduPerCore) => {
+            visitor.visit::<open_files::DeferredFiles<deferred::PerCoreQueue>>()
+        }
 
         (S::Events, I::Mutex) => visitor.visit::<events::Locked>(),
         (S::Events, I::PerCpu) => visitor.visit::<events::PerCpu>(),
         (S::Events, I::LockFree) => visitor.visit::<events::LockFree>(),
         (S::Events, I::Oplog) => visitor.visit::<events::LoggedQueue>(),
-        (S::Events, I::RwLock | I::Harris | I::OplogAbsorb) => return None,
+        (S::Events, I::RwLock | I::Harris | I::OplogAbsorb | I::LduGlobal | I::LduPerCore) => {
+            return None;
+        }
     })
 }

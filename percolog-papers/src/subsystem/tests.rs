@@ -22,7 +22,7 @@ fn for_each_pair<V: Visitor<Output = ()>>(mut visitor: impl FnMut(Subsystem, Imp
             pairs += usize::from(visited.is_some());
         }
     }
-    assert_eq!(pairs, 7 + 7 + 5 + 7 + 4);
+    assert_eq!(pairs, 9 + 9 + 5 + 9 + 4);
 }
 
 /// The entries of an object, by identity.
@@ -422,6 +422,9 @@ fn logs_tell_what_they_have_done() {
         };
         assert_eq!(done(Implementation::Oplog), Some((201, 0)));
         assert_eq!(done(Implementation::OplogAbsorb), Some((1, 200)));
+        // Each of them is looked at, once, whatever has become of it.
+        assert_eq!(done(Implementation::LduGlobal), Some((101, 0)));
+        assert_eq!(done(Implementation::LduPerCore), Some((101, 0)));
         assert_eq!(done(Implementation::PerCpu), None);
     }
     let stats = visit(Subsystem::Events, Implementation::Oplog, Counting).flatten();

@@ -13,14 +13,16 @@
 //! | [`Harris`] | Harris' lock-free list | a walk |
 //! | [`LoggedFiles`] | the table behind a log for each core | one moment |
 //! | [`AbsorbingFiles`] | the library's registry: a file that is closed meets its opening in the log where it can | one moment |
+//! | [`DeferredFiles`] | the files themselves in one log, or in one for each core, and a bag of those that are open | all that is there, once |
 //!
-//! In *a walk*, a file that is there from its beginning to its end is met, once, and one that comes or goes
+//! *All that is there, once*: what is opened or closed meanwhile may be in it or not, each file by itself. In *a walk*, a file that is there from its beginning to its end is met, once, and one that comes or goes
 //! meanwhile may be met or not.
 //!
 //! These are adapters: they give a registry of things that come and go the shape of a
 //! [`SharedObject`](super::SharedObject).
 
 mod absorbing;
+mod deferred;
 mod harris;
 mod lock_free;
 mod locked;
@@ -30,6 +32,7 @@ mod rwlocked;
 mod table;
 
 pub use absorbing::AbsorbingFiles;
+pub use deferred::DeferredFiles;
 pub use harris::Harris;
 pub use lock_free::LockFree;
 pub use locked::Locked;

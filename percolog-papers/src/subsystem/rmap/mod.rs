@@ -20,9 +20,11 @@
 //! | [`Harris`] | Harris' lock-free list, with which the papers compare |
 //! | [`LoggedMap`] | the same map behind [`percolog::oplog::Logged`], each update carried out in order |
 //! | [`AbsorbingMap`] | logged, and a removal meets its addition in the log where it can |
+//! | [`DeferredMap`] | the map behind [`percolog::ldu::Deferred`], whose log has the mappings themselves: one log, or one for each core |
 
 mod absorbing;
 mod cut;
+mod deferred;
 mod harris;
 mod interval_map;
 mod lock_free;
@@ -33,6 +35,7 @@ mod percpu;
 mod rwlocked;
 
 pub use absorbing::AbsorbingMap;
+pub use deferred::DeferredMap;
 pub use harris::Harris;
 pub use interval_map::IntervalMap;
 pub use lock_free::LockFree;
