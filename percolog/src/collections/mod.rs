@@ -6,6 +6,7 @@
 //! | type | what it is | an update | a read |
 //! |---|---|---|---|
 //! | [`EventQueue`] | many producers, one order, one live consumer | an append to the core's own log | the consumer takes all that has come |
+//! | `Latest` | what another structure showed last | that structure's own | wait-free, of a view that is stale by a bound |
 //! | [`Lru`] | the keys of a cache, in the order in which they were last used | an append, or nothing at all if the core has touched the key before | whoever evicts brings the logs together |
 //! | [`PerCoreList`] | a bag: connections to accept, free buffers | a push to the core's own list, or a pop from it | whoever finds its own list empty steals from another one |
 //! | [`Registry`] | what is there now: open files, sessions, connections | an append, or nothing at all if what ends began a moment ago | whoever lists brings the logs together |
@@ -22,6 +23,8 @@
 //! for each core).
 
 pub mod event_queue;
+#[cfg(feature = "std")]
+mod latest;
 mod lru;
 mod per_core_list;
 pub mod registry;
@@ -29,6 +32,8 @@ pub mod set;
 mod table_cache;
 
 pub use event_queue::EventQueue;
+#[cfg(feature = "std")]
+pub use latest::{Latest, Source, View};
 pub use lru::{Lru, LruBuilder};
 pub use per_core_list::PerCoreList;
 pub use registry::Registry;

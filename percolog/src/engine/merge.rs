@@ -232,6 +232,7 @@ impl<S, Q: Queue<S>, E: Environment> Object<S, Q, E> {
                 if !poisoned {
                     self.merge(&mut *merged.as_ptr());
                 }
+                self.center.account.guards.add(1);
                 mem::forget(inside);
                 let state = NonNull::new_unchecked(&raw mut (*merged.as_ptr()).state);
                 let guard = Synchronized::new(door, state);
@@ -240,6 +241,30 @@ impl<S, Q: Queue<S>, E: Environment> Object<S, Q, E> {
                 } else {
                     Ok(guard)
                 }
+            })
+        }
+    }
+
+    /// Executes everything that is pending, and calls `f` with the state and a number that is another one
+    /// whenever the state may be.
+    #[cfg(feature = "std")]
+    pub(crate) fn look<R>(
+        &self,
+        wait: Wait,
+        f: impl FnOnce(&S, u64) -> R,
+    ) -> Result<R, SynchronizeError<()>> {
+        let door = self.enter(wait)?;
+        // SAFETY: the object is held by `inside` until it is dropped.
+        unsafe {
+            self.inside(door, |merged, _inside| {
+                if self.is_poisoned() {
+                    return Err(SynchronizeError::Poisoned(()));
+                }
+                let merged = &mut *merged.as_ptr();
+                self.merge(merged);
+                let account = &self.center.account;
+                let changes = account.executed.get().wrapping_add(account.guards.get());
+                Ok(f(&merged.state, changes))
             })
         }
     }

@@ -71,6 +71,8 @@ pub struct Drained {
 #[derive(Debug)]
 pub(crate) struct Account {
     pub(crate) merges: Tally,
+    /// Exclusive guards given out, through which the state may have been changed.
+    pub(crate) guards: Tally,
     pub(crate) executed: Tally,
     pub(crate) absorbed: Tally,
     pub(crate) updater_merges: Tally,
@@ -86,6 +88,7 @@ impl Account {
         pub(crate) const fn new() -> Self {
             Self {
                 merges: Tally::new(),
+                guards: Tally::new(),
                 executed: Tally::new(),
                 absorbed: Tally::new(),
                 updater_merges: Tally::new(),

@@ -417,6 +417,17 @@ impl<C: Container, E: Environment> Deferred<C, E> {
         }
     }
 
+    /// What [`Latest`](crate::collections) makes its views of.
+    #[cfg(feature = "std")]
+    pub(crate) fn look<R>(
+        &self,
+        wait: Wait,
+        f: impl FnOnce(&C, u64) -> R,
+    ) -> Result<R, SynchronizeError<()>> {
+        self.gather();
+        self.object.look(wait, f)
+    }
+
     /// Looks at up to `budget` entries in the log, if nobody else has the container: for a maintenance
     /// thread that pays so that readers and updaters need not. Never waits for a guard, and passes on no
     /// panic (the object is poisoned then).

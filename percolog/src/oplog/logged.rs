@@ -324,6 +324,16 @@ impl<S, O: Operation<S>, E: Environment> Logged<S, O, E> {
         self.object.read(until(timeout))
     }
 
+    /// What [`Latest`](crate::collections) makes its views of.
+    #[cfg(feature = "std")]
+    pub(crate) fn look<R>(
+        &self,
+        wait: Wait,
+        f: impl FnOnce(&S, u64) -> R,
+    ) -> Result<R, SynchronizeError<()>> {
+        self.object.look(wait, f)
+    }
+
     /// Executes up to `budget` pending operations, if nobody else has the object: for a maintenance
     /// thread that pays so that readers and updaters need not. Never waits for a guard, and passes on
     /// no panic (the object is poisoned then).
