@@ -9,11 +9,11 @@
 //!
 //! On 48 simulated cores the whole program takes 188 ms before, and moves 533,000 lines; after, 4 ms and 12,000 lines.
 
+mod common;
+
 use percolog::collections::Set;
 use std::collections::BTreeSet;
-use std::env;
 use std::sync::Mutex;
-use std::thread;
 
 /// Before.
 static LOCKED: Mutex<BTreeSet<u64>> = Mutex::new(BTreeSet::new());
@@ -29,28 +29,19 @@ const PAGES: u64 = 64;
 
 /// Has each thread write its pages, and write all but the first one back.
 fn write_pages(threads: u64, mark: impl Fn(u64) + Sync, unmark: impl Fn(u64) + Sync) {
-    thread::scope(|scope| {
-        for thread in 0..threads {
-            let (mark, unmark) = (&mark, &unmark);
-            scope.spawn(move || {
-                for number in 0..WRITES {
-                    let page = thread * PAGES + number % PAGES;
-                    mark(page);
-                    if number % PAGES != 0 {
-                        unmark(page);
-                    }
-                }
-            });
+    common::on(threads, |thread| {
+        for number in 0..WRITES {
+            let page = thread * PAGES + number % PAGES;
+            mark(page);
+            if number % PAGES != 0 {
+                unmark(page);
+            }
         }
     });
 }
 
 fn main() {
-    let mut arguments = env::args().skip(1);
-    let before = arguments.next().is_some_and(|word| word == "before");
-    let threads = arguments.next().map_or(4, |number| {
-        number.parse().expect("the number of threads is a number")
-    });
+    let (before, threads) = common::arguments();
     let dirty = if before {
         write_pages(
             threads,
