@@ -5,7 +5,7 @@ use std::process::exit;
 use std::thread;
 
 /// Whether it is to be done as before, and on how many threads.
-pub fn arguments() -> (bool, u64) {
+pub(crate) fn arguments() -> (bool, u64) {
     let words: Vec<_> = env::args().skip(1).collect();
     let words: Vec<_> = words.iter().map(String::as_str).collect();
     let (before, threads) = match words.as_slice() {
@@ -26,7 +26,7 @@ pub fn arguments() -> (bool, u64) {
 }
 
 /// Runs `work` on so many threads, and waits for all of them.
-pub fn on(threads: u64, work: impl Fn(u64) + Sync) {
+pub(crate) fn on(threads: u64, work: impl Fn(u64) + Sync) {
     thread::scope(|scope| {
         for thread in 0..threads {
             let work = &work;

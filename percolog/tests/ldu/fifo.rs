@@ -2,7 +2,7 @@
 
 use crate::machine::{Machine, stand_on};
 use percolog::ldu::{Entry, Fifo, Refused, Stamped};
-use std::sync::Mutex;
+use std::sync::{Arc, Mutex};
 
 fn entry<T>(item: T) -> Entry<Stamped<T>> {
     Entry::new(Stamped::new(item))
@@ -91,13 +91,13 @@ impl Drop for Bomb {
     }
 }
 
-fn leaked() -> &'static Fifo<Bomb, Machine> {
-    Box::leak(Box::new(Fifo::new_in(Machine::exact(&[0, 1]))))
+fn shared() -> Arc<Fifo<Bomb, Machine>> {
+    Arc::new(Fifo::new_in(Machine::exact(&[0, 1])))
 }
 
 /// Has `f` done between the cut that finds what is in the log by then, and the look at what was in slot 0's
 /// log before: that log's newest entry is freed when it is looked at.
-fn in_the_next_merge(fifo: &'static Fifo<Bomb, Machine>, f: impl FnOnce() + Send + 'static) {
+fn in_the_next_merge(fifo: &Fifo<Bomb, Machine>, f: impl FnOnce() + Send + 'static) {
     stand_on(0);
     let bomb = Bomb::new(f);
     fifo.push(&bomb).unwrap();
@@ -106,17 +106,17 @@ fn in_the_next_merge(fifo: &'static Fifo<Bomb, Machine>, f: impl FnOnce() + Send
 
 #[test]
 fn put_off_behind_what_was_pushed_before() {
-    let fifo = leaked();
+    let fifo = shared();
     let (x, y) = (Bomb::harmless(), Bomb::harmless());
     stand_on(0);
     fifo.push(&x).unwrap();
-    let (first, second) = (y.clone(), x.clone());
-    in_the_next_merge(fifo, move || {
+    let (first, second, queue) = (y.clone(), x.clone(), Arc::clone(&fifo));
+    in_the_next_merge(&fifo, move || {
         // The cut is made. Y goes to a log; X is in the batch, and gets a stamp later than Y's.
         stand_on(1);
-        fifo.push(&first).unwrap();
-        fifo.remove(&second).unwrap();
-        fifo.push(&second).unwrap();
+        queue.push(&first).unwrap();
+        queue.remove(&second).unwrap();
+        queue.push(&second).unwrap();
     });
     let mut guard = fifo.synchronize();
     assert!(guard.pop().unwrap().is_same(&y));
@@ -126,17 +126,17 @@ fn put_off_behind_what_was_pushed_before() {
 
 #[test]
 fn never_empty_is_not_said_to_be() {
-    let fifo = leaked();
+    let fifo = shared();
     let (x, y) = (Bomb::harmless(), Bomb::harmless());
     stand_on(0);
     let mut guard = fifo.synchronize();
     fifo.push(&x).unwrap();
-    let (first, second) = (y.clone(), x.clone());
-    in_the_next_merge(fifo, move || {
+    let (first, second, queue) = (y.clone(), x.clone(), Arc::clone(&fifo));
+    in_the_next_merge(&fifo, move || {
         // X goes only after Y has come, so the queue is empty at no instant; yet the batch has only X.
         stand_on(1);
-        fifo.push(&first).unwrap();
-        fifo.remove(&second).unwrap();
+        queue.push(&first).unwrap();
+        queue.remove(&second).unwrap();
     });
     assert!(guard.pop().unwrap().is_same(&y));
     assert!(guard.pop().is_none());
