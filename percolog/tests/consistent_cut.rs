@@ -280,6 +280,22 @@ fn an_effect_is_not_taken_without_a_cause_on_a_slot_already_visited() {
     );
 }
 
+/// However often a slot is written, a merge goes there once: writers cannot keep it busy.
+#[test]
+fn a_merge_visits_a_slot_once_however_busy_its_writers_are() {
+    let machine = Machine::default();
+    let edits = edits(&machine);
+    queue_on(&edits, FIRST, Edit::Put("early", true));
+    let seen = in_mid_merge(&edits, &machine, || {
+        // If this came through, it would set the slot's mark, and the merge would have to go there once more; and so on for
+        // as long as somebody writes.
+        assert!(!try_queue_on(&edits, FIRST, Edit::Put("late", true)));
+    });
+    assert_eq!(seen, BTreeSet::from(["early"]));
+    queue_on(&edits, FIRST, Edit::Put("late", true));
+    assert_eq!(*edits.synchronize(), BTreeSet::from(["early", "late"]));
+}
+
 /// `x` is added on slot A; a merge visits B; `y` is added on B, of which A hears and removes `x`. If the
 /// merge then took A, where the removal has met the addition, the reader would see neither: but at any
 /// instant one of the two is there.

@@ -49,6 +49,74 @@ impl Operation<BTreeSet<u32>> for Edit {
     }
 }
 
+/// A clock that stands still; everything happens on one slot.
+struct Still;
+
+impl Environment for Still {
+    fn slot(&self) -> CoreId {
+        CoreId::new(0)
+    }
+
+    fn stamp(&self) -> u64 {
+        7
+    }
+}
+
+/// Writes down what is executed; an earlier operation of the same key is replaced.
+enum Write {
+    Keyed(u64, u32),
+    Begun(Birth, u32),
+    Ended(Death),
+    Plain(u32),
+}
+
+impl Operation<Vec<u32>> for Write {
+    const ABSORBS: bool = true;
+
+    fn exec(self, written: &mut Vec<u32>) {
+        match self {
+            Write::Keyed(_, number) | Write::Begun(_, number) | Write::Plain(number) => {
+                written.push(number);
+            }
+            Write::Ended(_) => {}
+        }
+    }
+
+    fn absorb(&self) -> Absorb<'_> {
+        match self {
+            Write::Keyed(key, _) => Absorb::Replace(*key),
+            Write::Begun(birth, _) => Absorb::Begin(birth),
+            Write::Ended(death) => Absorb::End(death),
+            Write::Plain(_) => Absorb::Never,
+        }
+    }
+
+    fn replaces(&self, earlier: &Self) -> bool {
+        matches!((self, earlier), (Write::Keyed(this, _), Write::Keyed(that, _)) if this == that)
+    }
+}
+
+#[test]
+fn operations_with_equal_stamps_stay_in_the_order_in_which_they_were_queued() {
+    let log = Logged::<Vec<u32>, Write>::builder().build_in(Vec::new(), Still);
+    for number in 0..100 {
+        log.queue(Write::Plain(number));
+    }
+    assert_eq!(*log.synchronize(), (0..100).collect::<Vec<_>>());
+    log.synchronize().clear();
+
+    // The one that is replaced and the one that is cancelled leave room before others.
+    let (birth, death) = unique();
+    log.queue(Write::Keyed(1, 1));
+    log.queue(Write::Begun(birth, 2));
+    log.queue(Write::Plain(3));
+    log.queue(Write::Keyed(1, 4));
+    log.queue(Write::Ended(death));
+    log.queue(Write::Plain(5));
+    log.queue(Write::Plain(6));
+    assert_eq!(*log.synchronize(), [3, 4, 5, 6]);
+}
+
 #[test]
 fn what_cancels_takes_no_stamp_and_what_does_not_takes_one() {
     let clock = Counting::default();

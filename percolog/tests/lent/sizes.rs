@@ -4,6 +4,7 @@ use crate::kinds::{Note, kind};
 use percolog::oplog::{Lent, Operation};
 
 kind!(small, Native, CacheBuilder::new().places(16).logs(8));
+kind!(apart, Native, CacheBuilder::new().places(16));
 
 struct Bytes<const N: usize>(#[allow(dead_code, reason = "only its size matters")] [u64; N]);
 
@@ -21,6 +22,19 @@ fn an_object_is_its_state_and_eight_bytes() {
     assert_eq!(size_of::<Lent<Bytes<24>, Nothing>>(), 192 + 8);
     assert_eq!(size_of::<Lent<Bytes<1>, Nothing>>(), 8 + 8);
     assert_eq!(align_of::<Lent<Bytes<24>, Nothing>>(), 8);
+}
+
+/// Two objects whose places are neighbours share no line, on any slot.
+#[test]
+fn places_are_on_lines_of_their_own() {
+    let object = apart::Object::boxed(crate::kinds::Notes::default());
+    object.as_ref().queue(apart::Op(Note(1)));
+    let stats = apart::cache().stats();
+    assert_ne!(stats.slots, 0);
+    assert!(
+        stats.table_bytes >= stats.slots * 16 * percolog::cpu::LINE_SIZE,
+        "{stats:?}"
+    );
 }
 
 /// However many objects are updated, the cache has no more logs than it may, and they stay small.
