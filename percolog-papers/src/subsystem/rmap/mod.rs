@@ -8,8 +8,10 @@
 //! `munmap` is removed, and its remains are added as new identities. That is what allows an addition and
 //! its removal to cancel to nothing before either is carried out.
 //!
-//! With locks and with logs every operation takes effect at one moment; without locks a truncate and a look
-//! are walks, during which mappings come and go: [`LockFree`] says what that means.
+//! With locks and with stamped logs every operation takes effect at one moment. A log without stamps keeps the order of
+//! each mapping's own two updates, and what it shows has all that finished before; of two mappings that come and go meanwhile it may
+//! show the later one alone. Without locks a truncate and a look are walks, during which mappings come and go: [`LockFree`] says
+//! what that means.
 //!
 //! | type | what it is |
 //! |---|---|
