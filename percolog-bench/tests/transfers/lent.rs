@@ -2,11 +2,11 @@
 
 use std::pin::Pin;
 
-use percolog::oplog::{Lent, Operation};
+use percolog::oplog::{CacheBuilder, Lent, Operation};
 
 use super::objects::Shared;
-use super::workloads::sustained;
-use super::{SUSTAINED_LOG, keeps};
+use super::workloads::{between_reads, first_after_a_read, sustained};
+use super::{AFTER_A_READ, SUSTAINED_LOG, keeps};
 
 /// One object that all cores update: the worst that can happen to it.
 struct Lone(Pin<Box<Line>>);
@@ -25,7 +25,8 @@ impl Operation<Sum> for Add {
     }
 }
 
-percolog::log_cache!(Sum, Add);
+// With room for as many operations as the limit: what a log that grows has to ask of the allocator is the allocator's business.
+percolog::log_cache!(Sum, Add, CacheBuilder::new().room(128));
 
 impl Shared for Lone {
     fn new(_threads: usize) -> Self {
@@ -41,6 +42,17 @@ impl Shared for Lone {
     fn read(&self) -> u64 {
         self.0.synchronize().0
     }
+}
+
+#[test]
+fn lent_logs_between_reads() {
+    keeps(between_reads::<Lone>, 0.0);
+}
+
+/// The object's word, the place with the log in it, and the memory of its entries.
+#[test]
+fn lent_logs_after_a_read() {
+    keeps(first_after_a_read::<Lone>, AFTER_A_READ);
 }
 
 #[test]

@@ -4,6 +4,8 @@ use super::stats::Drained;
 use alloc::sync::{Arc, Weak};
 use alloc::vec::Vec;
 use core::fmt;
+use core::ops::Deref;
+use core::pin::Pin;
 use core::time::Duration;
 use std::io;
 use std::sync::{Condvar, Mutex, PoisonError};
@@ -24,6 +26,13 @@ impl<D: Drain + ?Sized> Drain for &D {
 }
 
 impl<D: Drain + ?Sized> Drain for Arc<D> {
+    fn drain(&self, budget: usize) -> Drained {
+        (**self).drain(budget)
+    }
+}
+
+/// What is pinned is only looked at.
+impl<P: Deref<Target: Drain>> Drain for Pin<P> {
     fn drain(&self, budget: usize) -> Drained {
         (**self).drain(budget)
     }

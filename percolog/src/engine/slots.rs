@@ -76,15 +76,11 @@ impl<Q> Slot<Q> {
     where
         Q: Queue<S>,
     {
-        Self::with_queue(options, Q::new(Limits::from(options)))
-    }
-
-    pub(super) fn with_queue(options: &Options, queue: Q) -> Self {
         Self {
             marked: false,
             threshold: options.first_threshold(),
             latest: 0,
-            queue,
+            queue: Q::new(Limits::from(options)),
             absorbed: 0,
             discarded: 0,
         }

@@ -7,7 +7,8 @@ use super::logged::{Builder, POISONED, no_guard, origin, refused};
 use super::operation::Operation;
 use crate::cpu::{Environment, Native};
 use crate::engine::{
-    self, Cache, CacheOptions, CacheStats, Full, Shared, SynchronizeError, Synchronized, Wait,
+    self, Cache, CacheOptions, CacheStats, Drained, Full, Shared, SynchronizeError, Synchronized,
+    Wait,
 };
 use crate::sync::{Patience, const_fn};
 use alloc::boxed::Box;
@@ -41,8 +42,9 @@ pub unsafe trait Cached<S, E: Environment + 'static = Native>:
 /// has it, that one is merged first, on all slots, and its logs are free again. So objects that are
 /// updated often have logs, and others do not. A log that has been merged stays at its place for whoever comes next.
 ///
-/// Memory, for each slot that updates objects of this cache: a table of [`LINE_SIZE`](crate::cpu::LINE_SIZE) bytes a
-/// place (half a mebibyte), and up to [`logs`](CacheBuilder::logs) logs of some 200 bytes and what is pending in them.
+/// Memory, for each slot that updates objects of this cache: a table with two [`LINE_SIZE`](crate::cpu::LINE_SIZE) for each
+/// place (on x86-64 a mebibyte), in which the logs are, and for each of up to [`logs`](CacheBuilder::logs) logs the operations that
+/// it has [room](CacheBuilder::room) for, or has grown to.
 pub struct LogCache<S, O: Operation<S>, E = Native> {
     cache: Cache<S, Log<O>, E>,
 }
@@ -77,6 +79,16 @@ impl CacheBuilder {
     /// At least 1; 4096 unless said otherwise.
     pub const fn logs(mut self, logs: usize) -> Self {
         self.options.queues = if logs == 0 { 1 } else { logs };
+        self
+    }
+
+    /// For how many operations room is made when a log is made: 8 unless said otherwise, and never more than the limit.
+    ///
+    /// A log that outgrows its room asks the allocator for more, again and again up to the limit, in the middle of an update;
+    /// and allocators share lines between threads. With room for as many as the limit, updates between two reads move none. It costs
+    /// that much memory for each log of each slot.
+    pub const fn room(mut self, operations: usize) -> Self {
+        self.options.room = operations;
         self
     }
 
@@ -185,18 +197,22 @@ macro_rules! log_cache {
 /// | method | progress | cache lines moved |
 /// |---|---|---|
 /// | [`queue`](Self::queue), the slot has updated the object since the last read | blocking for a few instructions, as [`Logged::queue`](super::Logged::queue) | none |
-/// | [`queue`](Self::queue), the slot's first since a read | as above; waits while a merge of this object visits the slots | the object's own line, the place's and the log's |
+/// | [`queue`](Self::queue), the slot's first since a read | as above; waits while a merge of this object visits the slots | three: the object's, the one in which place and log are, and the log's memory |
 /// | [`queue`](Self::queue), the place is taken by another object | that object is merged if nobody has it; else its log is set aside and grows no more: never waits for it | a merge |
 /// | [`queue`](Self::queue) at the limit | what the [`Policy`](super::Policy) says | a merge |
+/// | [`extend`](Self::extend) | as `queue` | none; one lock and stamp for up to 16 operations |
 /// | [`synchronize`](Self::synchronize), [`with`](Self::with) | blocking | for each slot that has a log its place and its operations |
+/// | [`drain`](Self::drain) | blocking for a few instructions a slot; gives up if somebody has the object | as `synchronize`, within its budget |
 /// | [`read`](Self::read) of a clean object | blocking while somebody writes | the object's line |
 ///
-/// The object lists up to two slots that have logs exactly. If there are more, a mark stands for all slots that
-/// are equal modulo 27: on a machine with more, a merge also looks at the places of slots that have no log of the object.
+/// Which slots have a log of the object is kept in 27 bits: one for each remainder of a slot's number by 13, one for each by 14. One slot is
+/// found exactly, on machines of up to 182; and so is any number of slots on machines of up to 13. Else a merge also looks at the places of some
+/// slots that have no log of the object.
 ///
-/// A log that is made has room for 8 operations, and asks the allocator for more as it grows towards the limit; after that it keeps its room,
-/// whoever it is lent to. An object that *all* cores update pays more for the first update after a read than a
-/// [`Logged`](super::Logged) does: all of them enter the one set, which is a word of the object's.
+/// A log is made with [room](CacheBuilder::room) for 8 operations, and asks the allocator for more as it grows towards the limit. What it
+/// has grown to it keeps, but not its object: merging exchanges the memories of logs, whosever they are. So it is with more room, not with time, that
+/// an object under heavy updates stays away from the allocator. The first update after a read writes to one line that all slots write to: the set
+/// is a word of the object's, where a [`Logged`](super::Logged) has a mark in a line for each chip.
 ///
 /// An operation of one object can be executed by a thread that queues to *another* one. It must not want a lock that such a
 /// thread may have.
@@ -249,6 +265,35 @@ impl<S: Send + 'static, O: Cached<S, E>, E: Environment> Lent<S, O, E> {
         Self::cache().try_queue(&self.get_ref().object, operation, origin())
     }
 
+    /// Queues many updates, in order, with one lock and one stamp for up to 16 of them.
+    ///
+    /// Between two of them other threads' updates may take effect, and a merge may take some of them
+    /// and leave the rest.
+    ///
+    /// ```
+    /// use percolog::oplog::{Lent, Operation};
+    ///
+    /// struct Push(u32);
+    /// impl Operation<Vec<u32>> for Push {
+    ///     fn exec(self, all: &mut Vec<u32>) { all.push(self.0) }
+    /// }
+    /// percolog::log_cache!(Vec<u32>, Push);
+    ///
+    /// let numbers = Lent::boxed(Vec::new());
+    /// numbers.as_ref().extend((0..3).map(Push));
+    /// assert_eq!(*numbers.synchronize(), [0, 1, 2]);
+    /// ```
+    ///
+    /// # Panics
+    /// As [`queue`](Self::queue); the operations before the one that could not be queued are queued.
+    #[track_caller]
+    pub fn extend(self: Pin<&Self>, operations: impl IntoIterator<Item = O>) {
+        let extended = Self::cache().extend(&self.get_ref().object, operations, origin());
+        if let Err(full) = extended {
+            refused(full.reason);
+        }
+    }
+
     /// Merges what is pending and gives the structure to this thread alone.
     ///
     /// # Panics
@@ -258,7 +303,9 @@ impl<S: Send + 'static, O: Cached<S, E>, E: Environment> Lent<S, O, E> {
     pub fn synchronize(&self) -> Synchronized<'_, S> {
         match Self::cache().synchronize(&self.object, Wait::For(Patience::Unlimited)) {
             Ok(guard) => guard,
-            Err(error) => no_guard(&error.map_guard(drop), || None),
+            Err(error) => no_guard(&error.map_guard(drop), || {
+                Self::cache().culprit(&self.object)
+            }),
         }
     }
 
@@ -311,7 +358,9 @@ impl<S: Send + 'static, O: Cached<S, E>, E: Environment> Lent<S, O, E> {
     {
         match Self::cache().read(&self.object, Wait::For(Patience::Unlimited)) {
             Ok(guard) => guard,
-            Err(error) => no_guard(&error.map_guard(drop), || None),
+            Err(error) => no_guard(&error.map_guard(drop), || {
+                Self::cache().culprit(&self.object)
+            }),
         }
     }
 
@@ -327,6 +376,60 @@ impl<S: Send + 'static, O: Cached<S, E>, E: Environment> Lent<S, O, E> {
         S: Sync,
     {
         Self::cache().read(&self.object, Wait::No)
+    }
+
+    /// As [`read`](Self::read), waiting no longer than `timeout` for another thread's guard.
+    ///
+    /// # Errors
+    /// As [`synchronize_for`](Self::synchronize_for).
+    ///
+    /// # Panics
+    /// If an operation panics.
+    #[cfg(feature = "std")]
+    pub fn read_for(
+        &self,
+        timeout: Duration,
+    ) -> Result<Shared<'_, S>, SynchronizeError<Shared<'_, S>>>
+    where
+        S: Sync,
+    {
+        Self::cache().read(&self.object, until(timeout))
+    }
+
+    /// Executes up to `budget` pending operations, if nobody else has the object: for a maintenance thread that pays so that
+    /// readers and updaters need not. Never waits for a guard, and passes on no panic (the object is poisoned then). What the budget
+    /// leaves is kept by the cache, in order, for the next merge; the object has no log then.
+    ///
+    /// ```
+    /// use percolog::oplog::{Lent, Operation};
+    ///
+    /// struct Add(u64);
+    /// impl Operation<u64> for Add {
+    ///     fn exec(self, sum: &mut u64) { *sum += self.0 }
+    /// }
+    /// percolog::log_cache!(u64, Add);
+    ///
+    /// let sum = Lent::boxed(0);
+    /// sum.as_ref().extend((0..10).map(Add));
+    /// let drained = sum.drain(7);
+    /// assert_eq!((drained.executed, drained.finished), (7, false));
+    /// assert_eq!(sum.pending(), 3);
+    /// assert!(sum.drain(7).finished);
+    /// assert_eq!(sum.pending(), 0);
+    /// ```
+    ///
+    /// With the `std` feature [`engine::Periodic`](crate::engine::Periodic) does this at an interval, for objects in an
+    /// `Arc<Pin<Box<Lent<…>>>>`.
+    pub fn drain(&self, budget: usize) -> Drained {
+        Self::cache().drain(&self.object, budget)
+    }
+
+    /// How many operations are queued and not yet executed. Locks the object's place for a moment on each slot that has a log of the object.
+    ///
+    /// It is all that can be told of one object: eight bytes have no room for an account of what it has cost, so the cache
+    /// [keeps one](LogCache::stats) of all its objects together.
+    pub fn pending(&self) -> usize {
+        Self::cache().pending(&self.object)
     }
 
     /// Merges what is pending, without a lock.
@@ -361,6 +464,13 @@ impl<S: Send + 'static, O: Cached<S, E>, E: Environment> Lent<S, O, E> {
     /// Declares the structure sound again; operations that were left pending will be executed.
     pub fn clear_poison(&self) {
         self.object.clear_poison();
+    }
+}
+
+#[cfg(feature = "std")]
+impl<S: Send + 'static, O: Cached<S, E>, E: Environment> engine::Drain for Lent<S, O, E> {
+    fn drain(&self, budget: usize) -> Drained {
+        self.drain(budget)
     }
 }
 

@@ -33,6 +33,9 @@ const OBJECTS: usize = 6;
 enum Step {
     Queue(usize, u8),
     TryQueue(usize, u8),
+    /// So many of them.
+    Extend(usize, u8, usize),
+    Drain(usize, usize),
     MoveTo(u32),
     Synchronize(usize),
     Read(usize),
@@ -50,6 +53,9 @@ fn step() -> impl Strategy<Value = Step> {
     prop_oneof![
         12 => (object.clone(), 0..200_u8).prop_map(|(at, note)| Step::Queue(at, note)),
         2 => (object.clone(), 0..200_u8).prop_map(|(at, note)| Step::TryQueue(at, note)),
+        2 => (object.clone(), 0..200_u8, 0..40_usize)
+            .prop_map(|(at, note, count)| Step::Extend(at, note, count)),
+        2 => (object.clone(), 0..20_usize).prop_map(|(at, budget)| Step::Drain(at, budget)),
         4 => (0..3_u32).prop_map(Step::MoveTo),
         2 => object.clone().prop_map(Step::Synchronize),
         1 => object.clone().prop_map(Step::Read),
@@ -97,6 +103,20 @@ fn carry_out<O: Operation<Notes> + Cached<Notes, Moved>>(
             Step::Queue(at, note) | Step::TryQueue(at, note) => {
                 let queued = objects[at].as_ref().try_queue(make(Note(note)));
                 models[at].extend(queued.is_ok().then_some(note));
+            }
+            Step::Extend(at, note, count) if busy != Some(at) => {
+                let notes = (0..count).map(|_| make(Note(note)));
+                objects[at].as_ref().extend(notes);
+                models[at].extend(std::iter::repeat_n(note, count));
+            }
+            Step::Drain(at, budget) => {
+                let before = objects[at].pending();
+                let drained = objects[at].drain(budget);
+                let after = objects[at].pending();
+                prop_assert_eq!(before - drained.executed, after);
+                prop_assert_eq!(drained.finished, busy != Some(at) && after == 0);
+                let most = if busy == Some(at) { 0 } else { budget };
+                prop_assert!(drained.executed == before.min(most));
             }
             Step::MoveTo(slot) => stand_on(slot),
             Step::Synchronize(at) if busy == Some(at) => {

@@ -237,3 +237,63 @@ fn what_is_dropped_may_come_back() {
     assert_eq!(*object.synchronize(), 1);
     assert_eq!(*other.synchronize(), 2);
 }
+
+kind!(left_twice, Native, CacheBuilder::new().places(1));
+
+/// What a panic leaves of the first of two parts stays the first.
+#[test]
+fn what_is_left_twice_stays_in_order() {
+    use left_twice::{Object, Op};
+    let mut one = Object::boxed(Notes::default());
+    for note in [1, 255, 2, 255, 3, 255, 10] {
+        one.as_ref().queue(Op(Note(note)));
+    }
+    assert!(catch_unwind(AssertUnwindSafe(|| drop(one.synchronize()))).is_err());
+    one.as_ref().queue(Op(Note(4)));
+    one.clear_poison();
+    // Two parts: what was left, and what was queued since.
+    assert!(catch_unwind(AssertUnwindSafe(|| one.as_mut().state_mut().all.len())).is_err());
+    one.as_ref().queue(Op(Note(5)));
+    one.clear_poison();
+    // 3, 255 and 10; 4; and 5 in its log.
+    assert_eq!(one.pending(), 5);
+    assert!(catch_unwind(AssertUnwindSafe(|| drop(one.synchronize()))).is_err());
+    one.clear_poison();
+    assert_eq!(one.pending(), 3);
+    // Some of the first part is executed, and what is left of it is the first still.
+    let drained = one.drain(0);
+    assert_eq!((drained.executed, drained.finished), (0, false));
+    assert_eq!(one.synchronize().all, [1, 2, 3, 10, 4, 5]);
+    assert_eq!(one.pending(), 0);
+    for note in [6, 7, 255, 8] {
+        one.as_ref().queue(Op(Note(note)));
+    }
+    assert!(!one.drain(1).finished);
+    one.as_ref().queue(Op(Note(9)));
+    let drained = one.drain(9);
+    assert_eq!((drained.executed, drained.finished), (0, false));
+    assert!(one.is_poisoned());
+    assert_eq!(one.drain(9).executed, 0);
+    one.clear_poison();
+    assert!(one.drain(9).finished);
+    assert_eq!(one.synchronize().all, [1, 2, 3, 10, 4, 5, 6, 7, 8, 9]);
+}
+
+#[cfg(percolog_origin)]
+kind!(blamed, Native, CacheBuilder::new().places(1));
+
+#[test]
+#[cfg(percolog_origin)]
+fn the_place_where_it_was_queued_is_named() {
+    use blamed::{Object, Op};
+    let one = Object::boxed(Notes::default());
+    one.as_ref().queue(Op(Note(1)));
+    let line = line!() + 1;
+    one.as_ref().queue(Op(Note(255)));
+    assert!(catch_unwind(AssertUnwindSafe(|| drop(one.synchronize()))).is_err());
+    let panic = catch_unwind(AssertUnwindSafe(|| drop(one.synchronize())));
+    let panic = panic.expect_err("it is poisoned");
+    let text = panic.downcast_ref::<String>().expect("a formatted text");
+    let place = format!("{}:{line}", file!());
+    assert!(text.contains(&place), "{text} does not name {place}");
+}

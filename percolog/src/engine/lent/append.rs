@@ -1,13 +1,12 @@
 //! How updates go in.
 
-use super::cache::{Cache, Place, Table};
+use super::cache::{Cache, LentQueue, Place, Table};
 use super::evict::Eviction;
 use super::object::Lent;
 use crate::cpu::{self, CoreId, Environment};
 use crate::engine::limits::{Full, Policy, Reason};
 use crate::engine::object::{Bound, Origin, Refusal, Wait};
 use crate::engine::queue::{Absorbed, Queue};
-use crate::engine::slots::Slot;
 use crate::sync::{Backoff, Patience};
 
 /// What became of an attempt to append.
@@ -158,7 +157,7 @@ impl<S, Q: Queue<S>, E: Environment> Cache<S, Q, E> {
     #[inline(always)]
     fn push(
         &self,
-        here: &mut Slot<Q>,
+        here: &mut LentQueue<Q>,
         operation: Q::Operation,
         stamp: u64,
         origin: Origin,
@@ -210,10 +209,11 @@ impl<S, Q: Queue<S>, E: Environment> Cache<S, Q, E> {
         place: &mut Place<S, Q>,
         object: &Lent<S>,
     ) -> Result<(), Obstacle<'a, S>> {
-        if object.is_closed() {
-            return Err(Obstacle::Closed);
-        }
         if let Some(other) = place.tag {
+            if object.is_closed() {
+                // Nothing is done to the other one in vain.
+                return Err(Obstacle::Closed);
+            }
             // SAFETY: it is the tag of a place that we have locked.
             match unsafe { Eviction::begin(other) } {
                 Some(eviction) => return Err(Obstacle::Occupied(eviction)),
@@ -356,6 +356,53 @@ impl<S, Q: Queue<S>, E: Environment> Cache<S, Q, E> {
         }
     }
 
+    /// Queues many operations with few locks and stamps.
+    pub(crate) fn extend(
+        &self,
+        object: &Lent<S>,
+        operations: impl IntoIterator<Item = Q::Operation>,
+        origin: Origin,
+    ) -> Result<(), Full<Q::Operation>> {
+        const CHUNK: usize = 16;
+        let mut operations = operations.into_iter();
+        loop {
+            // The iterator is the caller's code and is asked with no lock held.
+            let chunk: [Option<Q::Operation>; CHUNK] = core::array::from_fn(|_| operations.next());
+            if chunk[0].is_none() {
+                return Ok(());
+            }
+            let stamp = self.stamp();
+            let slot = self.environment.slot();
+            let left = cpu::without_preemption(|| {
+                let table = self.table(slot);
+                let mut held = table.places[self.place(object)].lock();
+                let place = held.get();
+                let ours = place.tag == Some(object.tag());
+                let mut here = place.queue.as_mut().filter(|_| ours);
+                // What is left over, and what was absorbed: both outlive the lock.
+                let left = chunk.map(|operation| {
+                    let operation = operation?;
+                    match &mut here {
+                        Some(here) if here.queue.len() < here.threshold => {
+                            Some(Ok(self.push(here, operation, stamp, origin)))
+                        }
+                        _ => Some(Err(operation)),
+                    }
+                });
+                drop(held);
+                left
+            });
+            let complete = left[CHUNK - 1].is_some();
+            for operation in left.into_iter().flatten().filter_map(Result::err) {
+                // The first of them gets the object a queue, or merges, and then there is room for the others.
+                self.queue(object, operation, origin)?;
+            }
+            if !complete {
+                return Ok(());
+            }
+        }
+    }
+
     /// Queues an operation unless the slot's queue is at its limit, or that would mean to merge or to wait.
     pub(crate) fn try_queue(
         &self,
@@ -413,7 +460,7 @@ impl<S, Q: Queue<S>, E: Environment> Cache<S, Q, E> {
 impl<S, Q> Place<S, Q> {
     /// The queue of a place with a tag.
     #[inline(always)]
-    fn lent(&mut self) -> &mut Slot<Q> {
+    fn lent(&mut self) -> &mut LentQueue<Q> {
         match &mut self.queue {
             Some(queue) => queue,
             None => unreachable!("a tagged place has a queue"),

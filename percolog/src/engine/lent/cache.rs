@@ -4,7 +4,6 @@ use super::object::Lent;
 use crate::cpu::{CoreId, Environment, PerCore};
 use crate::engine::limits::Options;
 use crate::engine::queue::{Limits, Queue};
-use crate::engine::slots::Slot;
 use crate::engine::stats::Tally;
 use crate::sync::{Isolated, SlotLock, const_fn};
 use alloc::boxed::Box;
@@ -19,19 +18,19 @@ pub(crate) struct CacheOptions {
     pub(crate) places: usize,
     /// Queues that a slot makes before it takes one from another object.
     pub(crate) queues: usize,
+    /// Operations that room is made for when a queue is made.
+    pub(crate) room: usize,
 }
 
 impl CacheOptions {
-    /// 4096 places, as in the thesis (§8.3.2), and as many queues.
+    /// 4096 places, as in the thesis (§8.3.2), and as many queues; room for 8 operations, as most objects never need more.
     pub(crate) const DEFAULT: Self = Self {
         objects: Options::DEFAULT,
         places: 4096,
         queues: 4096,
+        room: 8,
     };
 }
-
-/// Operations that room is made for when a lent queue is made. Most never need more.
-const ROOM: usize = 8;
 
 /// The queues that all objects of a kind share.
 pub(crate) struct Cache<S, Q: Queue<S>, E> {
@@ -39,7 +38,7 @@ pub(crate) struct Cache<S, Q: Queue<S>, E> {
     pub(super) environment: E,
     pub(super) slots: PerCore<Table<S, Q>>,
     /// By the slot of who merges: what merging needs, between two merges.
-    tools: PerCore<SlotLock<Vec<Batch<S, Q>>>>,
+    tools: PerCore<SlotLock<Tools<S, Q>>>,
     /// What a panic has left, with the objects' addresses.
     pub(super) unfinished: SlotLock<Vec<(usize, Batch<S, Q>)>>,
     pub(super) account: Isolated<CacheAccount>,
@@ -55,10 +54,27 @@ pub(super) struct Table<S, Q> {
 type Locked<T> = Isolated<SlotLock<T>>;
 
 /// Where the queue of an object can be; many objects have the same place.
+///
+/// The queue is here, and not behind a pointer, and begins behind the tag: the first update after a merge, which
+/// writes to both, needs one line of them.
+#[repr(C)]
 pub(super) struct Place<S, Q> {
     /// Whose queue it is: then that object has this slot in its set. Without a tag the queue is empty.
     pub(super) tag: Option<NonNull<Lent<S>>>,
-    pub(super) queue: Option<Box<Slot<Q>>>,
+    pub(super) queue: Option<LentQueue<Q>>,
+}
+
+/// A queue and what the cache knows of it: what [`Slot`](crate::engine::slots::Slot) is where objects own their queues, without
+/// the mark. What an update needs comes first.
+#[repr(C)]
+pub(super) struct LentQueue<Q> {
+    /// At which length an update stops to think.
+    pub(super) threshold: usize,
+    /// No stamp appended from now on is smaller.
+    pub(super) latest: u64,
+    pub(super) queue: Q,
+    pub(super) absorbed: u64,
+    pub(super) discarded: u64,
 }
 
 /// What a slot has besides its places.
@@ -66,7 +82,7 @@ pub(super) struct Side<S, Q> {
     /// Queues whose objects were in use when their places were needed.
     pub(super) aside: Vec<Aside<S, Q>>,
     /// Empty queues that belong to no place.
-    pub(super) free: Vec<Box<Slot<Q>>>,
+    pub(super) free: Vec<LentQueue<Q>>,
     /// How many queues this slot has made and not freed.
     pub(super) made: usize,
     /// Where to look for a queue when there may be no more.
@@ -76,7 +92,23 @@ pub(super) struct Side<S, Q> {
 }
 
 /// A queue that has been set aside, and whose it is.
-type Aside<S, Q> = (NonNull<Lent<S>>, Box<Slot<Q>>);
+type Aside<S, Q> = (NonNull<Lent<S>>, LentQueue<Q>);
+
+/// What the threads of a slot merge with, and what they have merged.
+struct Tools<S, Q: Queue<S>> {
+    batches: Vec<Batch<S, Q>>,
+    bill: Bill,
+}
+
+/// What merging has cost, on one slot.
+#[derive(Debug, Clone, Copy, Default)]
+pub(super) struct Bill {
+    pub(super) merges: u64,
+    pub(super) executed: u64,
+    pub(super) absorbed: u64,
+    pub(super) updater_merges: u64,
+    pub(super) longest_updater_merge: u64,
+}
 
 /// What was taken in one cut, and what merging keeps.
 pub(super) struct Batch<S, Q: Queue<S>> {
@@ -134,27 +166,40 @@ impl<S, Q: Queue<S>, E: Environment> Cache<S, Q, E> {
     pub(super) fn limits(&self) -> Limits {
         let objects = Limits::from(&self.options.objects);
         Limits {
-            room: objects.room.min(ROOM),
+            room: objects.room.min(self.options.room),
             spent: 0,
             ..objects
         }
     }
 
-    pub(super) fn new_queue(&self) -> Box<Slot<Q>> {
-        Box::new(Slot::with_queue(
-            &self.options.objects,
-            Q::new(self.limits()),
-        ))
+    pub(super) fn new_queue(&self) -> LentQueue<Q> {
+        LentQueue {
+            threshold: self.options.objects.first_threshold(),
+            latest: 0,
+            queue: Q::new(self.limits()),
+            absorbed: 0,
+            discarded: 0,
+        }
     }
 
-    fn tools(&self) -> &SlotLock<Vec<Batch<S, Q>>> {
+    fn tools(&self) -> &SlotLock<Tools<S, Q>> {
         let slot = self.environment.slot();
-        self.tools.get_or_make(slot, || SlotLock::new(Vec::new()))
+        self.tools.get_or_make(slot, || {
+            SlotLock::new(Tools {
+                batches: Vec::new(),
+                bill: Bill::default(),
+            })
+        })
+    }
+
+    /// Has the slot's bill written on. What is added to it is on no line that other slots write to.
+    pub(super) fn charge(&self, write: impl FnOnce(&mut Bill)) {
+        write(&mut self.tools().lock().get().bill);
     }
 
     /// An empty batch.
     pub(super) fn batch(&self) -> Batch<S, Q> {
-        let kept = self.tools().lock().get().pop();
+        let kept = self.tools().lock().get().batches.pop();
         kept.unwrap_or_else(|| Batch {
             queues: Vec::new(),
             used: 0,
@@ -168,8 +213,9 @@ impl<S, Q: Queue<S>, E: Environment> Cache<S, Q, E> {
         batch.used = 0;
         batch.queues.truncate(KEPT);
         let mut tools = self.tools().lock();
-        if tools.get().len() < TOOLS {
-            tools.get().push(batch);
+        let batches = &mut tools.get().batches;
+        if batches.len() < TOOLS {
+            batches.push(batch);
         } else {
             // Freed without the lock.
             drop(tools);
@@ -183,9 +229,9 @@ impl<S, Q: Queue<S>, E: Environment> Cache<S, Q, E> {
             clock_violations: self.account.clock_violations.get(),
             ..CacheStats::default()
         };
-        let count = |queue: &Slot<Q>, stats: &mut CacheStats| {
+        let count = |queue: &LentQueue<Q>, stats: &mut CacheStats| {
             stats.pending += queue.queue.len();
-            stats.queue_bytes += size_of::<Slot<Q>>() + queue.queue.memory();
+            stats.queue_bytes += queue.queue.memory();
             stats.absorbed += queue.absorbed;
             stats.discarded += queue.discarded;
         };
@@ -206,6 +252,8 @@ impl<S, Q: Queue<S>, E: Environment> Cache<S, Q, E> {
             for (_, queue) in &side.aside {
                 count(queue, &mut stats);
             }
+            stats.queue_bytes += side.free.capacity() * size_of::<LentQueue<Q>>()
+                + side.aside.capacity() * size_of::<Aside<S, Q>>();
             stats.lent += side.aside.len();
             stats.aside += side.aside.len();
             stats.queues += side.made;
@@ -214,7 +262,15 @@ impl<S, Q: Queue<S>, E: Environment> Cache<S, Q, E> {
         }
         for (_, tools) in self.tools.iter() {
             let mut held = tools.lock();
-            for batch in held.get().iter() {
+            let Tools { batches, bill } = held.get();
+            stats.merges += bill.merges;
+            stats.executed += bill.executed;
+            stats.absorbed += bill.absorbed;
+            stats.updater_merges += bill.updater_merges;
+            stats.longest_updater_merge =
+                stats.longest_updater_merge.max(bill.longest_updater_merge);
+            stats.queue_bytes += batches.capacity() * size_of::<Batch<S, Q>>();
+            for batch in batches.iter() {
                 let queues = batch.queues.iter().map(Q::memory).sum::<usize>();
                 let room = batch.queues.capacity() * size_of::<Q>();
                 stats.queue_bytes += queues + room + Q::scratch_memory(&batch.scratch);
@@ -252,7 +308,7 @@ impl<S, Q> Table<S, Q> {
 
 impl<S, Q> Side<S, Q> {
     /// Takes the object's queue out, if it has been set aside.
-    pub(super) fn take(&mut self, object: &Lent<S>) -> Option<Box<Slot<Q>>> {
+    pub(super) fn take(&mut self, object: &Lent<S>) -> Option<LentQueue<Q>> {
         let at = self
             .aside
             .iter()
@@ -262,7 +318,7 @@ impl<S, Q> Side<S, Q> {
 
     /// Keeps an empty queue, or gives it back if there are more of them than there should be.
     #[must_use]
-    pub(super) fn put_back(&mut self, queue: Box<Slot<Q>>, limit: usize) -> Option<Box<Slot<Q>>> {
+    pub(super) fn put_back(&mut self, queue: LentQueue<Q>, limit: usize) -> Option<LentQueue<Q>> {
         if self.made > limit {
             self.made -= 1;
             return Some(queue);
@@ -286,18 +342,47 @@ pub struct CacheStats {
     pub aside: usize,
     /// Operations queued and not yet executed, of all objects.
     pub pending: usize,
-    /// Bytes of the queues, and of what merging keeps.
+    /// Bytes of what is in the queues, and of what merging keeps.
     pub queue_bytes: usize,
-    /// Bytes of the slots' tables.
+    /// Bytes of the slots' tables, in which the queues are.
     pub table_bytes: usize,
+    /// How often an object was merged, by readers and updaters.
+    pub merges: u64,
+    /// Operations executed.
+    pub executed: u64,
+    /// Merges paid by updaters that came to the limit.
+    pub updater_merges: u64,
+    /// Most operations executed in one merge paid by an updater: one that came to the limit, or needed another object's place.
+    pub longest_updater_merge: u64,
     /// Objects that were merged because their place, or their queue, was needed for another one.
     pub evictions: u64,
     /// How often a queue was set aside, because its object was in use.
     pub set_aside: u64,
-    /// Operations that were absorbed when they, or others, were queued.
+    /// Operations that never had to be executed, because others cancelled or replaced them.
     pub absorbed: u64,
     /// Operations dropped because of [`Policy::Discard`](super::super::Policy::Discard) or `MergeOrDiscard`.
     pub discarded: u64,
     /// Operations whose stamp was out of order or in the future: the clock cannot be trusted.
     pub clock_violations: u64,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use core::mem::offset_of;
+
+    #[test]
+    fn the_queue_begins_within_the_first_32_bytes() {
+        // The lock's word takes the first 8, with padding. What follows has no room for a flag that says whether there is a queue:
+        // there is a pointer in it that is never null.
+        assert!(
+            8 + offset_of!(Place<u8, NonNull<u8>>, queue)
+                + offset_of!(LentQueue<NonNull<u8>>, queue)
+                <= 32
+        );
+        assert_eq!(
+            size_of::<Option<LentQueue<NonNull<u8>>>>(),
+            size_of::<LentQueue<NonNull<u8>>>()
+        );
+    }
 }

@@ -1,18 +1,19 @@
-//! A set of slots in 27 bits and a flag.
+//! A set of slots in 27 bits, to which one atomic instruction adds.
 
 /// The bits of a word that the set takes.
-pub(super) const BITS: u32 = FOLDED | (FOLDED - 1);
+pub(super) const BITS: u32 = (1 << (FIRST + SECOND)) - 1;
 
-/// Set where the slots are no longer listed.
-const FOLDED: u32 = 1 << 27;
+/// A slot is known by what is left of its number when it is divided by this,
+const FIRST: u32 = 13;
 
-/// Bits of a listed slot.
-const FIELD: u32 = 13;
+/// and by this: two numbers without a common divisor, so that no two slots below 182 have both in common.
+const SECOND: u32 = 14;
 
-/// Up to two slots, listed; or more, folded: a bit then stands for all slots that are equal modulo 27.
+/// A bit for each remainder by 13, and one for each by 14. A slot may be in the set if both of its bits are there.
 ///
-/// Objects with lent queues are mostly updated on few slots at a time. Where there are more, looking at a slot
-/// that has no queue costs whoever merges a look, and is never wrong.
+/// Adding a slot is an *or*: slots that are added at the same moment cannot make each other try again, and what an or adds
+/// to a word that is about to be emptied does no harm. One slot of up to 182 is listed exactly, and any number of slots
+/// of up to 13. Where there are more, looking at a slot that has no queue costs whoever merges a look, and is never wrong.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct CoreSet(u32);
 
@@ -20,6 +21,12 @@ impl CoreSet {
     /// The set in this word, whatever else is.
     pub(super) const fn of(word: u32) -> Self {
         Self(word & BITS)
+    }
+
+    /// The set of this slot alone.
+    pub(super) const fn only(slot: usize) -> Self {
+        let slot = slot as u32;
+        Self(1 << (slot % FIRST) | 1 << (FIRST + slot % SECOND))
     }
 
     pub(super) const fn bits(self) -> u32 {
@@ -30,47 +37,19 @@ impl CoreSet {
         self.0 == 0
     }
 
-    const fn fields(self) -> [usize; 2] {
-        let mask = (1 << FIELD) - 1;
-        [(self.0 & mask) as usize, (self.0 >> FIELD & mask) as usize]
+    /// Whether the slot may be in the set. If it is, it may.
+    const fn may_contain(self, slot: usize) -> bool {
+        let bits = Self::only(slot).0;
+        self.0 & bits == bits
     }
 
-    const fn folded(slot: usize) -> u32 {
-        1 << (slot as u32 % FOLDED.trailing_zeros())
-    }
-
-    /// The set with this slot in it.
-    pub(super) fn with(self, slot: usize) -> Self {
-        if self.0 & FOLDED != 0 {
-            return Self(self.0 | Self::folded(slot));
-        }
-        let (name, fields) = (slot + 1, self.fields());
-        if fields.contains(&name) {
-            return self;
-        }
-        if name < 1 << FIELD
-            && let Some(free) = fields.iter().position(|field| *field == 0)
-        {
-            return Self(self.0 | (name as u32) << (FIELD * free as u32));
-        }
-        let listed = fields.into_iter().filter(|field| *field != 0);
-        Self(listed.fold(FOLDED | Self::folded(slot), |bits, field| {
-            bits | Self::folded(field - 1)
-        }))
-    }
-
-    /// Calls `f` with every slot below `end` that may be in the set; those that are, are among them.
+    /// Calls `f` with every slot below `end` that may be in the set.
     pub(super) fn each(self, end: usize, mut f: impl FnMut(usize)) {
-        if self.0 & FOLDED == 0 {
-            self.fields()
-                .into_iter()
-                .filter(|field| *field != 0)
-                .for_each(|field| f(field - 1));
-            return;
-        }
-        let distance = FOLDED.trailing_zeros() as usize;
-        for lowest in (0..distance).filter(|bit| self.0 & 1 << bit != 0) {
-            (lowest..end).step_by(distance).for_each(&mut f);
+        for lowest in (0..FIRST).filter(|bit| self.0 & 1 << bit != 0) {
+            (lowest as usize..end)
+                .step_by(FIRST as usize)
+                .filter(|slot| self.may_contain(*slot))
+                .for_each(&mut f);
         }
     }
 }
@@ -83,33 +62,40 @@ mod tests {
     use alloc::vec::Vec;
     use proptest::prelude::*;
 
-    fn seen(set: CoreSet) -> Vec<usize> {
+    fn seen(set: CoreSet, end: usize) -> Vec<usize> {
         let mut seen = Vec::new();
-        set.each(CoreId::PLACES, |slot| seen.push(slot));
+        set.each(end, |slot| seen.push(slot));
         seen
+    }
+
+    fn of(slots: impl IntoIterator<Item = usize>) -> CoreSet {
+        let words = slots.into_iter().map(|slot| CoreSet::only(slot).bits());
+        CoreSet::of(words.fold(!BITS, |all, bits| all | bits))
     }
 
     proptest! {
         #[test]
-        fn every_slot_that_is_in_is_seen_once(slots in prop::collection::vec(0..CoreId::PLACES, 0..40)) {
-            let mut set = CoreSet::of(!BITS);
-            prop_assert!(set.is_empty());
-            let mut model = BTreeSet::new();
-            for slot in slots {
-                set = set.with(slot);
-                model.insert(slot);
-                prop_assert_eq!(set.with(slot), set);
-                prop_assert_eq!(CoreSet::of(set.bits() | !BITS), set);
-                prop_assert!(!set.is_empty());
-                let seen = seen(set);
-                let distinct: BTreeSet<_> = seen.iter().copied().collect();
-                prop_assert_eq!(distinct.len(), seen.len());
-                prop_assert!(model.is_subset(&distinct));
-                // While two are enough nothing is looked at in vain.
-                if model.len() <= 2 && model.iter().all(|slot| *slot != CoreId::PLACES - 1) {
-                    prop_assert_eq!(distinct, model.clone());
-                }
-            }
+        fn every_slot_that_is_in_is_seen_once(slots in prop::collection::btree_set(0..CoreId::PLACES, 0..40)) {
+            let set = of(slots.iter().copied());
+            prop_assert_eq!(set.is_empty(), slots.is_empty());
+            prop_assert_eq!(CoreSet::of(set.bits() | !BITS), set);
+            let seen = seen(set, CoreId::PLACES);
+            let distinct: BTreeSet<_> = seen.iter().copied().collect();
+            prop_assert_eq!(distinct.len(), seen.len());
+            prop_assert!(slots.is_subset(&distinct));
+        }
+    }
+
+    #[test]
+    fn what_is_exact() {
+        for slot in 0..182 {
+            assert_eq!(seen(of([slot]), 182), [slot]);
+        }
+        for slots in 0..1 << FIRST {
+            let slots: Vec<_> = (0..FIRST as usize)
+                .filter(|slot| slots & 1 << slot != 0)
+                .collect();
+            assert_eq!(seen(of(slots.iter().copied()), FIRST as usize), slots);
         }
     }
 }

@@ -8,8 +8,9 @@ use crate::engine::contained::contained;
 use crate::engine::gate::{Door, is_panicking};
 use crate::engine::guard::{Shared, SynchronizeError, Synchronized};
 use crate::engine::limits::OnDrop;
-use crate::engine::object::{Refusal, Wait};
+use crate::engine::object::{Origin, Refusal, Wait};
 use crate::engine::queue::Queue;
+use crate::engine::stats::Drained;
 use crate::sync::held;
 use alloc::vec::Vec;
 use core::ptr::NonNull;
@@ -32,12 +33,14 @@ impl<S> Drop for Closed<'_, S> {
     }
 }
 
-/// A batch that is being applied. A panic poisons the object, and what is left is kept, in order, until the
-/// poison is cleared.
+/// A batch that is being applied. What is left of it is kept, in order: behind the budget, or by a panic, which poisons
+/// the object, until the poison is cleared.
 struct Work<'a, S, Q: Queue<S>, E: Environment> {
     cache: &'a Cache<S, Q, E>,
     object: &'a Lent<S>,
     batch: Option<Batch<S, Q>>,
+    /// How many operations were in it.
+    length: usize,
     completed: bool,
 }
 
@@ -46,12 +49,17 @@ impl<S, Q: Queue<S>, E: Environment> Drop for Work<'_, S, Q, E> {
         let Some(batch) = self.batch.take() else {
             return;
         };
-        if self.completed {
+        let left = batch.len();
+        let executed = (self.length - left) as u64;
+        self.cache.charge(|bill| bill.executed += executed);
+        if self.completed && left == 0 {
             self.cache.keep(batch);
             return;
         }
-        self.object.gate.poison();
-        self.cache.leave_unfinished(self.object, batch);
+        if !self.completed {
+            self.object.gate.poison();
+        }
+        self.cache.leave_unfinished(self.object, batch, true);
     }
 }
 
@@ -65,7 +73,7 @@ struct Behind<'a, S, Q: Queue<S>, E: Environment> {
 impl<S, Q: Queue<S>, E: Environment> Drop for Behind<'_, S, Q, E> {
     fn drop(&mut self) {
         if let Some(batch) = self.batch.take() {
-            self.cache.leave_unfinished(self.object, batch);
+            self.cache.leave_unfinished(self.object, batch, false);
         }
     }
 }
@@ -135,11 +143,13 @@ impl<S, Q: Queue<S>, E: Environment> Cache<S, Q, E> {
         }
     }
 
-    /// Applies a batch.
-    fn apply(&self, object: &Lent<S>, batch: Batch<S, Q>, prepare: bool) {
+    /// Applies up to `budget` operations of a batch, and returns how many; keeps what is left. Looks first, if it is
+    /// told to, for operations that need not be executed.
+    fn apply(&self, object: &Lent<S>, batch: Batch<S, Q>, prepare: bool, budget: usize) -> usize {
         let mut work = Work {
             cache: self,
             object,
+            length: batch.len(),
             batch: Some(batch),
             completed: false,
         };
@@ -154,12 +164,20 @@ impl<S, Q: Queue<S>, E: Environment> Cache<S, Q, E> {
         let queues = &mut queues[..*used];
         if prepare {
             Q::prepare(queues, scratch);
+            let left = queues.iter().map(Q::len).sum::<usize>();
+            let absorbed = (work.length - left) as u64;
+            work.length = left;
+            self.charge(|bill| {
+                bill.merges += 1;
+                bill.absorbed += absorbed;
+            });
         }
-        object.state.with_mut(|state| {
+        let executed = object.state.with_mut(|state| {
             // SAFETY: the caller has the object to itself.
-            Q::apply(queues, unsafe { &mut *state }, usize::MAX, scratch);
+            Q::apply(queues, unsafe { &mut *state }, budget, scratch)
         });
         work.completed = true;
+        executed
     }
 
     /// The first part of what a panic has left of the object's updates.
@@ -176,39 +194,113 @@ impl<S, Q: Queue<S>, E: Environment> Cache<S, Q, E> {
         first.map(|at| all.remove(at).1)
     }
 
-    /// Keeps operations for later, behind those that are kept already.
-    fn leave_unfinished(&self, object: &Lent<S>, batch: Batch<S, Q>) {
+    /// Keeps operations for later: before those of the object that are kept already, or behind them.
+    fn leave_unfinished(&self, object: &Lent<S>, batch: Batch<S, Q>, before: bool) {
         object.set_unfinished(true);
-        self.unfinished.lock().get().push((object.address(), batch));
+        let mut held = self.unfinished.lock();
+        let all = held.get();
+        let at = if before { 0 } else { all.len() };
+        all.insert(at, (object.address(), batch));
     }
 
-    fn merge_unfinished(&self, object: &Lent<S>) {
-        while let Some(batch) = self.take_unfinished(object) {
-            self.apply(object, batch, false);
+    /// Executes up to `budget` operations of what has been left before, and returns how many.
+    fn merge_unfinished(&self, object: &Lent<S>, budget: usize) -> usize {
+        let mut executed = 0;
+        while executed < budget
+            && let Some(batch) = self.take_unfinished(object)
+        {
+            executed += self.apply(object, batch, false, budget - executed);
         }
+        executed
     }
 
-    /// Executes everything that is pending. The caller has the object for itself.
-    fn merge(&self, object: &Lent<S>) {
-        self.merge_unfinished(object);
-        if !object.is_clean() {
-            let mut batch = self.batch();
-            self.take(object, object.close(), &mut batch);
-            self.apply(object, batch, true);
+    /// Executes up to `budget` operations of what is pending, and returns how many. The caller has the object for itself.
+    fn merge(&self, object: &Lent<S>, budget: usize) -> usize {
+        let executed = self.merge_unfinished(object, budget);
+        if object.is_unfinished() || object.is_clean() {
+            return executed;
         }
+        let mut batch = self.batch();
+        self.take(object, object.close(), &mut batch);
+        executed + self.apply(object, batch, true, budget - executed)
     }
 
     /// Merges for the sake of another object, or of an updater at the limit, who must not suffer for what others
     /// have queued: a panic poisons the object and stays here.
     pub(super) fn merge_contained(&self, object: &Lent<S>) {
         if !object.is_poisoned() {
-            contained(|| self.merge(object));
+            contained(|| {
+                let executed = self.merge(object, usize::MAX) as u64;
+                self.charge(|bill| {
+                    bill.longest_updater_merge = bill.longest_updater_merge.max(executed);
+                });
+            });
         }
     }
 
     pub(super) fn merge_for_updater(&self, object: &Lent<S>, door: Door<'_>) {
         let _inside = Inside(door);
         self.merge_contained(object);
+        self.charge(|bill| bill.updater_merges += 1);
+    }
+
+    /// Executes up to `budget` operations if nobody else has the object. A panic stays here.
+    pub(crate) fn drain(&self, object: &Lent<S>, budget: usize) -> Drained {
+        let mut drained = Drained {
+            executed: 0,
+            finished: false,
+        };
+        let Ok(door) = self.enter(object, Wait::No) else {
+            return drained;
+        };
+        let _inside = Inside(door);
+        if !object.is_poisoned() {
+            contained(|| {
+                drained.executed = self.merge(object, budget);
+                drained.finished = !object.is_unfinished();
+            });
+        }
+        drained
+    }
+
+    /// How many operations of the object are queued and not yet executed. Locks the object's place on each slot that has
+    /// a queue of its, for a moment.
+    pub(crate) fn pending(&self, object: &Lent<S>) -> usize {
+        let mut pending = 0;
+        object.slots().each(self.slots.end(), |slot| {
+            let Some(table) = self.slots.touched(CoreId::new(slot as u32)) else {
+                return;
+            };
+            let mut held = table.places[self.place(object)].lock();
+            let place = held.get();
+            if place.tag == Some(object.tag()) {
+                pending += place.queue.as_ref().map_or(0, |here| here.queue.len());
+            } else {
+                // Under the lock of the place, as in `take`.
+                let mut side = table.side.lock();
+                let mut aside = side.get().aside.iter();
+                pending += aside
+                    .find(|(tag, _)| *tag == object.tag())
+                    .map_or(0, |(_, here)| here.queue.len());
+            }
+        });
+        if object.is_unfinished() {
+            let mut held = self.unfinished.lock();
+            let all = held.get().iter();
+            pending += all
+                .filter(|(of, _)| *of == object.address())
+                .map(|(_, batch)| batch.len())
+                .sum::<usize>();
+        }
+        pending
+    }
+
+    /// Where the operation that poisoned the object was queued, if that was recorded.
+    pub(crate) fn culprit(&self, object: &Lent<S>) -> Origin {
+        let mut held = self.unfinished.lock();
+        let mut all = held.get().iter();
+        let (_, batch) = all.find(|(of, _)| *of == object.address())?;
+        Q::origin(&batch.scratch)
     }
 
     /// Takes the object for this thread alone.
@@ -236,7 +328,7 @@ impl<S, Q: Queue<S>, E: Environment> Cache<S, Q, E> {
         let inside = Inside(door);
         let poisoned = object.is_poisoned();
         if !poisoned {
-            self.merge(object);
+            self.merge(object, usize::MAX);
         }
         core::mem::forget(inside);
         // SAFETY: the object is held, and the guard gives it back.
@@ -298,9 +390,9 @@ impl<S, Q: Queue<S>, E: Environment> Cache<S, Q, E> {
             object,
             batch: Some(batch),
         };
-        self.merge_unfinished(object);
+        self.merge_unfinished(object, usize::MAX);
         if let Some(batch) = behind.batch.take() {
-            self.apply(object, batch, true);
+            self.apply(object, batch, true, usize::MAX);
         }
     }
 
@@ -344,5 +436,12 @@ impl<S, Q: Queue<S>, E: Environment> Cache<S, Q, E> {
         let _inside = Inside(door);
         // SAFETY: the object is held until `_inside` is dropped.
         Some(object.state.with(|state| f(unsafe { &*state })))
+    }
+}
+
+impl<S, Q: Queue<S>> Batch<S, Q> {
+    /// How many operations are in it.
+    fn len(&self) -> usize {
+        self.queues[..self.used].iter().map(Q::len).sum()
     }
 }

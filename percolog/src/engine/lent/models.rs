@@ -49,6 +49,7 @@ fn shelf(objects: Options) -> Arc<Shelf> {
         objects,
         places: 1,
         queues: 4,
+        room: 8,
     };
     Arc::new(Cache::new(options, Scripted::default()))
 }

@@ -74,27 +74,29 @@ impl<S> Lent<S> {
         flags & UNFINISHED == 0 && CoreSet::of(flags).is_empty()
     }
 
-    /// Whether a merge is visiting the slots. What counts is the answer under the lock of a place.
+    /// The slots that have a queue of the object's, and perhaps others.
+    pub(super) fn slots(&self) -> CoreSet {
+        // Acquire: as in `close`.
+        CoreSet::of(self.gate.flags.load(Ordering::Acquire))
+    }
+
+    /// Whether a merge is visiting the slots, as far as can be told at a glance: what counts is what
+    /// [`enter_set`](Self::enter_set) says.
     pub(super) fn is_closed(&self) -> bool {
-        // Relaxed: if the merge has visited this place, its exchange happened before this look, by the lock of the place.
-        // If it has not, it will find what is done under that lock, whatever this look sees.
+        // Relaxed: nothing follows from the answer, except that it is time to try again or not yet.
         self.gate.flags.load(Ordering::Relaxed) & CLOSED != 0
     }
 
     /// Adds a slot to the set, unless the object is closed. Called under the lock of the slot's place.
+    ///
+    /// One access, which no other one can make fail: when all slots come at once, the line goes once to each of them.
     pub(super) fn enter_set(&self, slot: CoreId) -> bool {
+        let bits = CoreSet::only(slot.place()).bits();
         // Release pairs with the Acquire in `close`: who finds the slot in the set finds its table, which may have been
         // made a moment ago. Relaxed otherwise: what was queued before is found through the lock of the place.
-        self.gate
-            .flags
-            .fetch_update(Ordering::Release, Ordering::Relaxed, |flags| {
-                if flags & CLOSED != 0 {
-                    return None;
-                }
-                let set = CoreSet::of(flags).with(slot.place());
-                Some(flags & !core_set::BITS | set.bits())
-            })
-            .is_ok()
+        // If the object is closed, `open` takes the bits out again.
+        let before = self.gate.flags.fetch_or(bits, Ordering::Release);
+        before & CLOSED == 0
     }
 
     /// Closes the object, whose lock the caller has, and returns the set.
@@ -125,7 +127,8 @@ impl<S> Lent<S> {
     /// Empties the set and opens the object.
     pub(super) fn open(&self) {
         // Release pairs with nothing that is needed: places are taken anew under their own locks. It keeps the visits in
-        // front of it for updates that spin on the flag and know nothing else.
+        // front of it for updates that spin on the flag and know nothing else. Of slots that came too late the bits go as well:
+        // they have been told, and have no tag.
         self.gate
             .flags
             .fetch_and(!(CLOSED | core_set::BITS), Ordering::Release);
