@@ -38,9 +38,10 @@ pub(crate) struct Cache<S, Q: Queue<S>, E> {
     pub(super) environment: E,
     pub(super) slots: PerCore<Table<S, Q>>,
     /// By the slot of who merges: what merging needs, between two merges.
-    tools: PerCore<SlotLock<Tools<S, Q>>>,
+    /// Not beside the tables: making a slot's tools must not pull away what every update reads.
+    tools: Isolated<PerCore<SlotLock<Tools<S, Q>>>>,
     /// What a panic has left, with the objects' addresses.
-    pub(super) unfinished: SlotLock<Vec<(usize, Batch<S, Q>)>>,
+    pub(super) unfinished: Isolated<SlotLock<Vec<(usize, Batch<S, Q>)>>>,
     pub(super) account: Isolated<CacheAccount>,
 }
 
@@ -142,8 +143,8 @@ impl<S, Q: Queue<S>, E: Environment> Cache<S, Q, E> {
                 options,
                 environment,
                 slots: PerCore::new(),
-                tools: PerCore::new(),
-                unfinished: SlotLock::new(Vec::new()),
+                tools: Isolated::new(PerCore::new()),
+                unfinished: Isolated::new(SlotLock::new(Vec::new())),
                 account: Isolated::new(CacheAccount { clock_violations: Tally::new() }),
             }
         }

@@ -229,13 +229,15 @@ impl<S, Q: Queue<S>, E: Environment> Cache<S, Q, E> {
     /// have queued: a panic poisons the object and stays here.
     pub(super) fn merge_contained(&self, object: &Lent<S>) {
         if !object.is_poisoned() {
-            contained(|| {
-                let executed = self.merge(object, usize::MAX) as u64;
-                self.charge(|bill| {
-                    bill.longest_updater_merge = bill.longest_updater_merge.max(executed);
-                });
-            });
+            contained(|| self.merge_and_charge(object));
         }
+    }
+
+    fn merge_and_charge(&self, object: &Lent<S>) {
+        let executed = self.merge(object, usize::MAX) as u64;
+        self.charge(|bill| {
+            bill.longest_updater_merge = bill.longest_updater_merge.max(executed);
+        });
     }
 
     pub(super) fn merge_for_updater(&self, object: &Lent<S>, door: Door<'_>) {

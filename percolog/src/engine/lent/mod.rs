@@ -4,7 +4,8 @@
 //! wasted. So a cache, one for all objects of a kind, lends queues to those that are being updated. The
 //! object itself is its state and eight bytes ([`Lent`]): lock, flags, and the set of the slots that
 //! have a queue of its. Each slot has a direct-mapped table of *places* ([`Cache`]): a tag, which is the
-//! object's address, and a queue.
+//! object's address, and a queue. Queues belong to a pool with a cap, and move between places as values: what is
+//! in them stays where it is.
 //!
 //! **Invariants.**
 //!
@@ -34,6 +35,13 @@
 //! What finished before the merge began is in the set by then. Writers cannot keep the merge busy: it
 //! visits each slot once. And it holds one place at a time, so that two merges, of objects that have the same
 //! place, cannot wait for each other.
+//!
+//! # What the first update after a merge moves
+//!
+//! The merge has written to the place, and has been in the queue's memory; and the set is a word of the object's. These are
+//! three lines, and there is no fourth: the queue begins in the place, behind the lock and the tag, and a slot enters
+//! the set by an *or*, which cannot fail. (With a compare-and-exchange, of slots that come at the same moment all but one would
+//! have fetched the line in vain.)
 //!
 //! Boyd-Wickizer, *Optimizing Communication Bottlenecks in Multiprocessor Operating System Kernels*,
 //! §5.2.3 and chapter 7.

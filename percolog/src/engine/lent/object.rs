@@ -89,14 +89,18 @@ impl<S> Lent<S> {
 
     /// Adds a slot to the set, unless the object is closed. Called under the lock of the slot's place.
     ///
-    /// One access, which no other one can make fail: when all slots come at once, the line goes once to each of them.
+    /// Nothing that others do makes the first access fail, and it needs no look beforehand, as it would on many processors if one
+    /// wanted its answer too: when all slots come at once, the line goes once to each of them, and is still there for the second.
     pub(super) fn enter_set(&self, slot: CoreId) -> bool {
         let bits = CoreSet::only(slot.place()).bits();
         // Release pairs with the Acquire in `close`: who finds the slot in the set finds its table, which may have been
         // made a moment ago. Relaxed otherwise: what was queued before is found through the lock of the place.
-        // If the object is closed, `open` takes the bits out again.
-        let before = self.gate.flags.fetch_or(bits, Ordering::Release);
-        before & CLOSED == 0
+        self.gate.flags.fetch_or(bits, Ordering::Release);
+        // Relaxed: it is the word after our own access, or later; at that time it is open and has the slot in it, or not. If it is
+        // and has, every merge that closes it from then on finds the slot; one that has closed it before has opened it again. If it
+        // was closed, `open` takes the bits out, for all that it may be open by now.
+        let after = self.gate.flags.load(Ordering::Relaxed);
+        after & (CLOSED | bits) == bits
     }
 
     /// Closes the object, whose lock the caller has, and returns the set.
