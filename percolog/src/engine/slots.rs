@@ -15,10 +15,10 @@ use core::panic::Location;
 /// line would be one more transfer. What a queue needs to append should come first in it, too.
 #[derive(Debug)]
 #[repr(C)]
-pub(crate) struct Slot<Q> {
+pub(crate) struct Slot<Q, M = bool> {
     /// Whether the slot's dirty mark is set, or has been collected by a merge that is about to take
-    /// this queue.
-    pub(crate) marked: bool,
+    /// this queue. Queues that a cache lends have no mark, and no room for one in their line: then this is nothing.
+    pub(crate) marked: M,
     /// At which length an update stops to think.
     pub(crate) threshold: usize,
     /// No stamp appended from now on is smaller: the newest in the queue, or the last cut.
@@ -76,18 +76,24 @@ impl<Q> Slot<Q> {
     where
         Q: Queue<S>,
     {
+        Self::with_queue(options, Q::new(Limits::from(options)))
+    }
+}
+
+impl<Q, M: Default> Slot<Q, M> {
+    pub(super) fn with_queue(options: &Options, queue: Q) -> Self {
         Self {
-            marked: false,
+            marked: M::default(),
             threshold: options.first_threshold(),
             latest: 0,
-            queue: Q::new(Limits::from(options)),
+            queue,
             absorbed: 0,
             discarded: 0,
         }
     }
 }
 
-impl<Q> Slot<Q> {
+impl<Q, M> Slot<Q, M> {
     /// Lets an operation cancel or replace one that is in a queue without room: that makes it no longer. `early` is its
     /// stamp, which `in_order` sees to, if it may not cancel. Nothing is marked: whatever is in a queue has set the dirty
     /// mark, or, for queues that a cache lends, has entered the slot in the object's set.

@@ -173,7 +173,7 @@ impl<S, Q: Queue<S>, E: Environment> Cache<S, Q, E> {
 
     /// The stamp, or a new one if it has become too old for the queue.
     #[inline(always)]
-    fn in_order(&self, here: &mut Slot<Q>, mut stamp: u64) -> u64 {
+    fn in_order(&self, here: &mut LentQueue<Q>, mut stamp: u64) -> u64 {
         if Q::STAMPED {
             if stamp < here.latest {
                 stamp = self.stamp_again(here.latest);

@@ -4,6 +4,7 @@ use super::object::Lent;
 use crate::cpu::{CoreId, Environment, PerCore};
 use crate::engine::limits::Options;
 use crate::engine::queue::{Limits, Queue};
+use crate::engine::slots::Slot;
 use crate::engine::stats::Tally;
 use crate::sync::{Isolated, SlotLock, const_fn};
 use alloc::boxed::Box;
@@ -65,18 +66,8 @@ pub(super) struct Place<S, Q> {
     pub(super) queue: Option<LentQueue<Q>>,
 }
 
-/// A queue and what the cache knows of it: what [`Slot`](crate::engine::slots::Slot) is where objects own their queues, without
-/// the mark. What an update needs comes first.
-#[repr(C)]
-pub(super) struct LentQueue<Q> {
-    /// At which length an update stops to think.
-    pub(super) threshold: usize,
-    /// No stamp appended from now on is smaller.
-    pub(super) latest: u64,
-    pub(super) queue: Q,
-    pub(super) absorbed: u64,
-    pub(super) discarded: u64,
-}
+/// A queue and what the cache knows of it.
+pub(super) type LentQueue<Q> = Slot<Q, ()>;
 
 /// What a slot has besides its places.
 pub(super) struct Side<S, Q> {
@@ -174,13 +165,7 @@ impl<S, Q: Queue<S>, E: Environment> Cache<S, Q, E> {
     }
 
     pub(super) fn new_queue(&self) -> LentQueue<Q> {
-        LentQueue {
-            threshold: self.options.objects.first_threshold(),
-            latest: 0,
-            queue: Q::new(self.limits()),
-            absorbed: 0,
-            discarded: 0,
-        }
+        Slot::with_queue(&self.options.objects, Q::new(self.limits()))
     }
 
     fn tools(&self) -> &SlotLock<Tools<S, Q>> {
