@@ -279,6 +279,26 @@ fn what_is_left_twice_stays_in_order() {
     assert_eq!(one.synchronize().all, [1, 2, 3, 10, 4, 5, 6, 7, 8, 9]);
 }
 
+kind!(timed, Native, CacheBuilder::new().places(4));
+
+#[test]
+fn a_timer_drains_what_is_pinned() {
+    use timed::{Object, Op};
+    let one = Arc::new(Object::boxed(Notes::default()));
+    let every = std::time::Duration::from_millis(1);
+    let timer = percolog::engine::Periodic::every(every).expect("there are threads");
+    timer.add(&one);
+    (*one).as_ref().queue(Op(Note(1)));
+    // However long that takes.
+    while one.pending() != 0 {
+        thread::yield_now();
+    }
+    drop(timer);
+    assert_eq!(one.synchronize().all, [1]);
+    let stats = timed::cache().stats();
+    assert_eq!((stats.merges, stats.executed), (1, 1));
+}
+
 #[cfg(percolog_origin)]
 kind!(blamed, Native, CacheBuilder::new().places(1));
 

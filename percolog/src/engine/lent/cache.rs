@@ -41,10 +41,13 @@ pub(crate) struct Cache<S, Q: Queue<S>, E> {
     /// By the slot of who merges: what merging needs, between two merges.
     /// Not beside the tables: making a slot's tools must not pull away what every update reads.
     tools: Isolated<PerCore<SlotLock<Tools<S, Q>>>>,
-    /// What a panic has left, with the objects' addresses.
-    pub(super) unfinished: Isolated<SlotLock<Vec<(usize, Batch<S, Q>)>>>,
+    /// What panics and budgets have left, with the objects' addresses.
+    pub(super) unfinished: Locked<Vec<Unfinished<S, Q>>>,
     pub(super) account: Isolated<CacheAccount>,
 }
+
+/// What has been left of an object's batch, and the object's address.
+type Unfinished<S, Q> = (usize, Batch<S, Q>);
 
 /// A slot's part.
 pub(super) struct Table<S, Q> {
