@@ -23,7 +23,8 @@
 //! for each core).
 
 pub mod event_queue;
-#[cfg(feature = "std")]
+// Under loom there are no sections to read views in.
+#[cfg(all(feature = "std", not(percolog_loom)))]
 mod latest;
 mod lru;
 mod per_core_list;
@@ -32,7 +33,7 @@ pub mod set;
 mod table_cache;
 
 pub use event_queue::EventQueue;
-#[cfg(feature = "std")]
+#[cfg(all(feature = "std", not(percolog_loom)))]
 pub use latest::{Latest, Source, View};
 pub use lru::{Lru, LruBuilder};
 pub use per_core_list::PerCoreList;
