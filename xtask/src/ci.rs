@@ -2,12 +2,13 @@
 
 use std::path::PathBuf;
 use std::process::Command;
+use std::time::Duration;
 
 use anyhow::{Context, Result};
 
 use crate::counts::Counts;
 use crate::report::{Counting, Report};
-use crate::test::{self, LIMIT, cargo};
+use crate::test::{self, LESS_WORK, LIMIT, cargo};
 use crate::toolchain::{self, Toolchain};
 use crate::tools::Tools;
 use crate::workspace::Workspace;
@@ -24,8 +25,8 @@ const FEATURES: [(&str, &[&str]); 4] = [
     ("all", &["--all-features"]),
 ];
 
-/// Runs every check and every test.
-pub(crate) fn run(workspace: &Workspace, tools: &Tools, report: &mut Report) {
+/// Runs every check and every test, and mutations until so much time has passed.
+pub(crate) fn run(workspace: &Workspace, tools: &Tools, time: Duration, report: &mut Report) {
     report.run(
         "formatting",
         Counting::Nothing,
@@ -51,7 +52,7 @@ pub(crate) fn run(workspace: &Workspace, tools: &Tools, report: &mut Report) {
     address_sanitizer(workspace, report);
     thread_sanitizer(workspace, report);
     test::run(workspace, tools, report);
-    mutations(workspace, report);
+    mutations(workspace, time.saturating_sub(report.elapsed()), report);
 }
 
 /// Every package with all of its features; without the libraries of the peers in C, the benchmarks without those.
@@ -88,13 +89,17 @@ fn documentation(workspace: &Workspace, tools: &Tools, report: &mut Report) {
 }
 
 /// Each promise, broken once: the tests must notice.
-fn mutations(workspace: &Workspace, report: &mut Report) {
+fn mutations(workspace: &Workspace, time: Duration, report: &mut Report) {
     const NAME: &str = "mutations";
     match mutate::read(&workspace.root) {
         Ok(mutations) if mutations.is_empty() => {
             report.skip(NAME, "xtask/mutations.toml lists none yet")
         }
-        Ok(mutations) => report.call(NAME, || mutate::step(workspace, &mutations)),
+        Ok(_) if time.is_zero() => report.skip(
+            NAME,
+            "everything else took all the time there is; `cargo xtask mutate` tries them",
+        ),
+        Ok(mutations) => report.call(NAME, || mutate::step(workspace, &mutations, time)),
         Err(error) => report.call(NAME, || Err(error)),
     }
 }
@@ -266,14 +271,15 @@ fn address_sanitizer(workspace: &Workspace, report: &mut Report) {
             .args(arguments)
             .env("RUSTC_BOOTSTRAP", "1")
             .env("RUSTFLAGS", "-Zsanitizer=address")
-            .env(WORK.0, WORK.1)
+            .env(LESS_WORK.0, LESS_WORK.1)
             .env(
                 "CARGO_TARGET_DIR",
                 workspace.target_for("address-sanitizer"),
             );
         command
     };
-    report.run(NAME, Counting::Tests, LIMIT, &mut test(&LIBRARY));
+    let library = test::library(workspace);
+    report.run(NAME, Counting::Tests, LIMIT, &mut test(&library));
     let name = "AddressSanitizer finds a planted bug";
     report.run_finding(
         name,
@@ -316,10 +322,11 @@ fn thread_sanitizer(workspace: &Workspace, report: &mut Report) {
         command
             .args(["-Zbuild-std", "--no-fail-fast", "--target", HOST])
             .args(arguments)
-            .env(WORK.0, WORK.1);
+            .env(LESS_WORK.0, LESS_WORK.1);
         command
     };
-    report.run_online(NAME, Counting::Tests, LIMIT, &mut test(&LIBRARY));
+    let library = test::library(workspace);
+    report.run_online(NAME, Counting::Tests, LIMIT, &mut test(&library));
     let name = "ThreadSanitizer finds a planted race";
     report.run_finding(
         name,
@@ -328,12 +335,6 @@ fn thread_sanitizer(workspace: &Workspace, report: &mut Report) {
         &mut test(&planted("race")),
     );
 }
-
-/// The library's tests that run under a sanitizer. Examples in the documentation are left out: they would be linked without it.
-const LIBRARY: [&str; 4] = ["-p", "percolog", "--lib", "--tests"];
-
-/// How much of their work tests do that can do less, in percent: under a sanitizer everything takes several times as long.
-const WORK: (&str, &str) = ("PERCOLOG_WORK", "25");
 
 /// A test with a bug that the sanitizer must find: if it does not, finding nothing elsewhere means nothing.
 fn planted(test: &str) -> [&str; 4] {

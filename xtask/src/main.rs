@@ -16,6 +16,7 @@ mod tools;
 mod workspace;
 
 use std::process::ExitCode;
+use std::time::Duration;
 
 use anyhow::Result;
 use clap::{Parser, Subcommand};
@@ -36,8 +37,14 @@ struct Arguments {
 enum Command {
     /// Run every test there is, with each way of finding slots and on each C library.
     Test(Options),
-    /// Run every check, the sanitizers and the mutations, then every test.
-    Ci(Options),
+    /// Run every check, the sanitizers, every test, then as many mutations as there is time for.
+    Ci {
+        #[command(flatten)]
+        options: Options,
+        /// After how many minutes to begin no further mutation; everything else runs to its end.
+        #[arg(long, value_name = "N", default_value_t = 90)]
+        minutes: u64,
+    },
     /// Check that each room of the library imports only from the floors below it.
     Floors,
     /// Count what structures for each core take, by hand and with logs.
@@ -71,6 +78,9 @@ struct Options {
     /// Run only the steps whose name contains this text.
     #[arg(long, value_name = "TEXT")]
     only: Option<String>,
+    /// Leave out the step of this name, which was run before; may be given several times.
+    #[arg(long, value_name = "NAME")]
+    except: Vec<String>,
 }
 
 fn main() -> ExitCode {
@@ -93,9 +103,10 @@ fn run(command: Command) -> Result<bool> {
             test::run(&workspace, &tools, &mut report);
             Ok(report.finish())
         }
-        Command::Ci(options) => {
+        Command::Ci { options, minutes } => {
             let (tools, mut report) = prepare(&workspace, &options)?;
-            ci::run(&workspace, &tools, &mut report);
+            let time = Duration::from_secs(minutes * 60);
+            ci::run(&workspace, &tools, time, &mut report);
             Ok(report.finish())
         }
         Command::Floors => floors::command(&workspace),
@@ -114,6 +125,7 @@ fn prepare(workspace: &Workspace, options: &Options) -> Result<(Tools, Report)> 
         workspace.target.join("xtask").join("logs"),
         options.verbose,
         options.only.clone(),
+        options.except.clone(),
     )?;
     Ok((tools, report))
 }

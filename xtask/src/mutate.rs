@@ -24,9 +24,9 @@ const LIST: &str = "xtask/mutations.toml";
 /// What a command may take that has to be built first: the unbroken tree, before any mutation.
 const FIRST_BUILD: Duration = Duration::from_secs(600);
 
-/// How long the checks of every change try mutations. Each change begins with another one, so that all have their turn; who changes
-/// what a mutation breaks tries that one by its name.
-const TIME_OF_A_CHANGE: Duration = Duration::from_secs(25 * 60);
+/// How long the checks of every change try mutations, at most. Each change begins with another one, so that all have their turn; who
+/// changes what a mutation breaks tries that one by its name.
+const TIME_OF_A_CHANGE: Duration = Duration::from_secs(15 * 60);
 
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -156,11 +156,17 @@ pub(crate) fn command(
 pub(crate) fn step(
     workspace: &Workspace,
     mutations: &[Mutation],
+    time: Duration,
 ) -> Result<(Counts, Option<String>)> {
     let mut mutations = mutations.to_vec();
     let first = first_of(&workspace::commit(&workspace.root), mutations.len());
     mutations.rotate_left(first);
-    try_all(workspace, &mutations, Some(TIME_OF_A_CHANGE), false)
+    try_all(
+        workspace,
+        &mutations,
+        Some(time.min(TIME_OF_A_CHANGE)),
+        false,
+    )
 }
 
 /// With which of so many mutations the checks of a commit begin: by the first digits of its name, which are as good as random.

@@ -57,18 +57,25 @@ pub(crate) struct Report {
     logs: PathBuf,
     verbose: bool,
     only: Option<String>,
+    except: Vec<String>,
     started: Instant,
     rows: Vec<Row>,
 }
 
 impl Report {
     /// Nothing has run yet; the output of each step will lie in `logs`.
-    pub(crate) fn new(logs: PathBuf, verbose: bool, only: Option<String>) -> Result<Self> {
+    pub(crate) fn new(
+        logs: PathBuf,
+        verbose: bool,
+        only: Option<String>,
+        except: Vec<String>,
+    ) -> Result<Self> {
         fs::create_dir_all(&logs).with_context(|| format!("creating {}", logs.display()))?;
         Ok(Self {
             logs,
             verbose,
             only,
+            except,
             started: Instant::now(),
             rows: Vec::new(),
         })
@@ -77,6 +84,12 @@ impl Report {
     /// Whether the step is among those that were asked for.
     fn wanted(&self, name: &str) -> bool {
         self.only.as_deref().is_none_or(|text| name.contains(text))
+            && !self.except.iter().any(|left_out| left_out == name)
+    }
+
+    /// How long the steps have taken so far.
+    pub(crate) fn elapsed(&self) -> Duration {
+        self.started.elapsed()
     }
 
     /// Runs one command as a step.
@@ -399,7 +412,7 @@ mod tests {
     use super::*;
 
     fn report(folder: &tempfile::TempDir) -> Report {
-        Report::new(folder.path().to_owned(), false, None).unwrap()
+        Report::new(folder.path().to_owned(), false, None, Vec::new()).unwrap()
     }
 
     fn shell(script: &str) -> Command {
@@ -446,6 +459,22 @@ mod tests {
         report.skip("musl", "musl-gcc is missing");
         assert!(report.finish());
         assert_eq!(report.rows[0].counts, Counts::ONE_SKIPPED);
+    }
+
+    #[test]
+    fn a_step_that_was_run_before_is_left_out_by_its_whole_name() {
+        let folder = tempfile::tempdir().unwrap();
+        let logs = folder.path().to_owned();
+        let mut report = Report::new(logs, false, None, vec!["tests".to_owned()]).unwrap();
+        report.run("tests", Counting::Nothing, LIMIT, &mut shell("exit 1"));
+        report.run(
+            "tests on musl",
+            Counting::Nothing,
+            LIMIT,
+            &mut shell("true"),
+        );
+        assert_eq!(report.rows.len(), 1);
+        assert!(report.finish());
     }
 
     #[test]

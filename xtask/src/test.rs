@@ -20,6 +20,25 @@ const AARCH64: &str = "aarch64-unknown-linux-gnu";
 /// The packages whose tests start programs under the simulator: they take longer, and are a step of their own.
 const SIMULATED: [&str; 3] = ["percolog-sim", "percolog-bench", "percolog-metrics"];
 
+/// Tests that nothing about the machine below them can change: models of processors, what the compiler says, and what a page says.
+const ANYWHERE: [&str; 3] = ["litmus", "compile_errors", "readme"];
+
+/// How much of their work those tests do that can do less, in percent: where everything takes several times as long, and where the same
+/// was done in another way already.
+pub(crate) const LESS_WORK: (&str, &str) = ("PERCOLOG_WORK", "25");
+
+/// The library's tests that are run again where the machine below them differs, or is watched. Examples in the documentation are left
+/// out: a sanitizer's flags would not reach them.
+pub(crate) fn library(workspace: &Workspace) -> Vec<&str> {
+    let mut arguments = vec!["-p", "percolog", "--lib"];
+    for test in workspace.tests("percolog") {
+        if !ANYWHERE.contains(&test) {
+            arguments.extend(["--test", test]);
+        }
+    }
+    arguments
+}
+
 /// `cargo <arguments>` in the workspace, with the compiler that the user has.
 pub(crate) fn cargo(workspace: &Workspace, arguments: &[&str]) -> Command {
     let mut command = Command::new("cargo");
@@ -32,8 +51,11 @@ pub(crate) fn cargo(workspace: &Workspace, arguments: &[&str]) -> Command {
 /// Runs every test.
 pub(crate) fn run(workspace: &Workspace, tools: &Tools, report: &mut Report) {
     let mut tests = cargo(workspace, &["test", "--workspace", "--no-fail-fast"]);
-    tests.args(SIMULATED.iter().flat_map(|package| ["--exclude", package]));
+    let elsewhere = SIMULATED.iter().chain(&["xtask"]);
+    tests.args(elsewhere.flat_map(|package| ["--exclude", package]));
     report.run("tests", Counting::Tests, LIMIT, &mut tests);
+    let mut own = cargo(workspace, &["test", "--no-fail-fast", "-p", "xtask"]);
+    report.run("tests of these commands", Counting::Tests, LIMIT, &mut own);
     simulated(workspace, tools, report);
     c_peers(workspace, tools, report);
     slots(workspace, report);
@@ -46,18 +68,17 @@ pub(crate) fn run(workspace: &Workspace, tools: &Tools, report: &mut Report) {
 
 /// The same tests, with the slots found in the ways that other machines would have to use.
 fn slots(workspace: &Workspace, report: &mut Report) {
-    let arguments = [
-        "test",
-        "-p",
-        "percolog",
-        "--no-fail-fast",
-        "--lib",
-        "--tests",
-    ];
-    let mut command = cargo(workspace, &arguments);
+    let again = || {
+        let mut command = cargo(workspace, &["test", "--no-fail-fast"]);
+        command
+            .args(library(workspace))
+            .env(LESS_WORK.0, LESS_WORK.1);
+        command
+    };
+    let mut command = again();
     command.env("GLIBC_TUNABLES", "glibc.pthread.rseq=0");
     report.run("tests without rseq", Counting::Tests, LIMIT, &mut command);
-    let mut command = cargo(workspace, &arguments);
+    let mut command = again();
     command.env("PERCOLOG_SLOTS", "thread");
     report.run(
         "tests with a slot for each thread",
@@ -158,15 +179,8 @@ fn aarch64(workspace: &Workspace, tools: &Tools, report: &mut Report) {
 /// The library on musl: with rustup's standard library for it where that is there, else with one built from source.
 fn musl(workspace: &Workspace, tools: &Tools, report: &mut Report) {
     const NAME: &str = "tests on musl";
-    let arguments = [
-        "-p",
-        "percolog",
-        "--no-fail-fast",
-        "--lib",
-        "--tests",
-        "--target",
-        MUSL,
-    ];
+    let mut arguments = library(workspace);
+    arguments.extend(["--no-fail-fast", "--target", MUSL]);
     if cfg!(not(all(target_os = "linux", target_arch = "x86_64"))) {
         report.skip(NAME, "built for x86-64 Linux only");
         return;
@@ -175,6 +189,7 @@ fn musl(workspace: &Workspace, tools: &Tools, report: &mut Report) {
         let mut command = cargo(workspace, &["test"]);
         command
             .args(arguments)
+            .env(LESS_WORK.0, LESS_WORK.1)
             .env("CARGO_TARGET_DIR", workspace.target_for("musl"));
         report.run(NAME, Counting::Tests, LIMIT, &mut command);
         return;
@@ -203,6 +218,7 @@ fn musl(workspace: &Workspace, tools: &Tools, report: &mut Report) {
     command
         .arg("-Zbuild-std")
         .args(arguments)
+        .env(LESS_WORK.0, LESS_WORK.1)
         .env("CARGO_TARGET_X86_64_UNKNOWN_LINUX_MUSL_LINKER", "musl-gcc");
     report.run_online(NAME, Counting::Tests, LIMIT, &mut command)
 }

@@ -71,6 +71,17 @@ impl Workspace {
             .any(|target| target.name == bench && target.kind.iter().any(|kind| kind == "bench"))
     }
 
+    /// The names of the integration tests of `package`.
+    pub(crate) fn tests(&self, package: &str) -> Vec<&str> {
+        self.packages
+            .iter()
+            .filter(|found| found.name == package)
+            .flat_map(|found| &found.targets)
+            .filter(|target| target.kind.iter().any(|kind| kind == "test"))
+            .map(|target| target.name.as_str())
+            .collect()
+    }
+
     /// Whether cargo would unpack one of the workspace's packages to a folder of this name.
     pub(crate) fn unpacks_to(&self, folder: &str) -> bool {
         self.packages
