@@ -192,6 +192,64 @@ fn while_somebody_has_the_object_queues_grow_to_the_hard_limit_and_then_wait() {
     assert!(log.synchronize().iter().copied().eq(0..30));
 }
 
+/// A step of the test below.
+enum Step {
+    Count,
+    /// Says that it runs, and waits.
+    Stop(std::sync::mpsc::Sender<()>, std::sync::mpsc::Receiver<()>),
+}
+
+impl Operation<usize> for Step {
+    fn exec(self, counted: &mut usize) {
+        match self {
+            Self::Count => *counted += 1,
+            Self::Stop(tell, go_on) => {
+                tell.send(()).expect("somebody waits");
+                go_on.recv().expect("somebody lets it go on");
+            }
+        }
+    }
+}
+
+#[test]
+fn who_has_waited_while_its_queue_was_merged_does_not_merge_again() {
+    use std::sync::mpsc::channel;
+    stay();
+    let log: Logged<usize, Step> = Logged::<usize, Step>::builder()
+        .limit(4)
+        .hard_limit(4)
+        .build(0);
+    let (tell, told) = channel();
+    let (let_go_on, go_on) = channel();
+    log.queue(Step::Count);
+    log.queue(Step::Stop(tell, go_on));
+    // The second one is left in the batch: it will be executed before the next cut is made.
+    assert_eq!(log.drain(1).executed, 1);
+    thread::scope(|scope| {
+        scope.spawn(|| {
+            stay();
+            assert_eq!(*log.synchronize(), 5);
+        });
+        told.recv().expect("it says so");
+        let (begin, begun) = channel();
+        let log = &log;
+        let updater = scope.spawn(move || {
+            stay();
+            (0..4).for_each(|_| log.queue(Step::Count));
+            begin.send(()).expect("somebody waits");
+            // The queue is full and the object taken; the merge that this waits for has yet to take the queue.
+            log.queue(Step::Count);
+        });
+        begun.recv().expect("it says so");
+        // So that it does wait. If it came late, it would find room at once: the test would show nothing, and not fail.
+        thread::sleep(Duration::from_millis(100));
+        let_go_on.send(()).expect("it waits");
+        updater.join().expect("no panic");
+    });
+    assert_eq!((log.stats().updater_merges, log.stats().pending), (0, 1));
+    assert_eq!(*log.synchronize(), 6);
+}
+
 #[test]
 fn the_holder_of_a_guard_may_queue_up_to_the_hard_limit() {
     stay();

@@ -88,7 +88,7 @@ impl std::error::Error for GuestError {}
 /// Names of workloads and how to make them, with the parameters that [`Parameters::take`] finds.
 type Maker = fn(&mut Parameters<'_>) -> Result<Guest, GuestError>;
 
-const GUESTS: [(&str, Maker); 18] = [
+const GUESTS: [(&str, Maker); 21] = [
     ("store", |_| Ok(Guest::Store(Store::Plain))),
     ("store-atomic", |_| Ok(Guest::Store(Store::Atomic))),
     ("lock-ticket", |parameters| {
@@ -115,7 +115,16 @@ const GUESTS: [(&str, Maker); 18] = [
     ("list-lock-free", |parameters| {
         list(ListKind::LockFree, parameters)
     }),
+    ("list-thesis", |parameters| {
+        list(ListKind::Thesis, parameters)
+    }),
     ("list-basic", |parameters| list(ListKind::Basic, parameters)),
+    ("list-compact", |parameters| {
+        list(ListKind::Compact, parameters)
+    }),
+    ("list-batched", |parameters| {
+        list(ListKind::Batched, parameters)
+    }),
     ("list-global", |parameters| {
         list(ListKind::Global, parameters)
     }),
@@ -245,7 +254,10 @@ impl Guest {
             Self::List { kind, delay } => {
                 let name = match kind {
                     ListKind::LockFree => "list-lock-free",
+                    ListKind::Thesis => "list-thesis",
                     ListKind::Basic => "list-basic",
+                    ListKind::Compact => "list-compact",
+                    ListKind::Batched => "list-batched",
                     ListKind::Global => "list-global",
                     ListKind::Local => "list-local",
                 };

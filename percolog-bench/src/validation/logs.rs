@@ -17,14 +17,22 @@ use percolog::oplog::{Absorb, Birth, Builder, Death, Operation, unique};
 use super::clock;
 use super::crew::{self, CrewError, Shift, Work};
 use super::lists::{Link, LockFreeList, Nodes, PlainList};
+use super::numbered::{Element, NumberedList};
+use super::thesis_log::ThesisLog;
 
 /// Which list.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ListKind {
     /// [`LockFreeList`].
     LockFree,
+    /// A [`ThesisLog`], every operation executed.
+    Thesis,
     /// Logged, every operation executed.
     Basic,
+    /// The same with small operations, around a [`NumberedList`].
+    Compact,
+    /// The same, and queues grow to twice that while another thread merges: what has been queued meanwhile is the next batch.
+    Batched,
     /// Logged, additions and removals cancel while queues are merged.
     Global,
     /// Logged, additions and removals cancel where they are queued.
@@ -45,6 +53,31 @@ impl Operation<PlainList> for Plain {
             Self::Remove(element) => {
                 list.remove(element);
             }
+        }
+    }
+}
+
+/// A change of a list whose elements are numbers: the element, and in the lowest bit whether it is removed.
+#[derive(Debug)]
+struct Small(u32);
+
+impl Small {
+    fn add(element: Element) -> Self {
+        Self(element << 1)
+    }
+
+    fn remove(element: Element) -> Self {
+        Self(element << 1 | 1)
+    }
+}
+
+impl Operation<NumberedList> for Small {
+    fn exec(self, list: &mut NumberedList) {
+        let element = self.0 >> 1;
+        if self.0 & 1 == 0 {
+            list.add(element);
+        } else {
+            list.remove(element);
         }
     }
 }
@@ -97,6 +130,13 @@ pub fn run(shift: Shift, kind: ListKind, delay: u64) -> Result<Work, CrewError> 
             })?;
             work.checked(list.keys().len() as u64, 0)
         }
+        ListKind::Thesis => thesis(shift, delay),
+        ListKind::Compact => small(shift, delay, Builder::new().limit(LIMIT).hard_limit(LIMIT)),
+        ListKind::Batched => small(
+            shift,
+            delay,
+            Builder::new().limit(LIMIT).hard_limit(2 * LIMIT),
+        ),
         ListKind::Basic => logged(
             shift,
             delay,
@@ -173,6 +213,48 @@ fn logged<O: Operation<PlainList> + Sync>(
         }
     })?;
     work.checked(list.synchronize().len() as u64, 0)
+}
+
+/// The log of the thesis around the plain list.
+fn thesis(shift: Shift, delay: u64) -> Result<Work, CrewError> {
+    let nodes = Arc::new(Nodes::new(shift.threads));
+    let state = PlainList::new(Arc::clone(&nodes));
+    let list = ThesisLog::new(state, shift.threads, LIMIT);
+    percolog_roi::label(&list, "log of the thesis");
+    let most = insertions(shift, delay);
+    let work = crew::run(shift, |thread| {
+        let (list, nodes) = (&list, &*nodes);
+        let mut supply = nodes.join(thread, most);
+        move || {
+            // There are enough of them.
+            let Some(element) = supply.take(nodes, thread as u64) else {
+                return;
+            };
+            list.queue(thread, Plain::Add(element));
+            clock::spin(delay);
+            list.queue(thread, Plain::Remove(element));
+            clock::spin(delay);
+        }
+    })?;
+    work.checked(list.with(|list| list.len()) as u64, 0)
+}
+
+/// Each thread has one element, its number, which comes and goes.
+fn small(shift: Shift, delay: u64, builder: Builder) -> Result<Work, CrewError> {
+    let list = builder.build(NumberedList::new(shift.threads as Element));
+    percolog_roi::label(&list, "logged list");
+    let work = crew::run(shift, |thread| {
+        let list = &list;
+        let element = thread as Element;
+        move || {
+            list.queue(Small::add(element));
+            clock::spin(delay);
+            list.queue(Small::remove(element));
+            clock::spin(delay);
+        }
+    })?;
+    let left = list.synchronize().iter().count();
+    work.checked(left as u64, 0)
 }
 
 #[cfg(test)]

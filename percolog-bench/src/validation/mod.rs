@@ -6,7 +6,7 @@
 //! | thesis, Figure 4-3: cycles of a contended store | [`stores`] | [`closed::contended_store`] |
 //! | thesis, Figures: collapse of a ticket lock | [`locks`] | [`closed::TicketLock`], [`closed::amdahl`] |
 //! | thesis, Figures 3-3, 4-1 and 4-2: time spent waiting for lines, and who scales | [`sharing`] | [`closed::ClosedQueue`] |
-//! | thesis, Figure 8-4: four lists | [`lists`], [`logs`] | |
+//! | thesis, Figure 8-4: four lists | [`lists`], [`logs`], [`thesis_log`], [`numbered`] | |
 //! | K42 (Appavoo et al. 2007), Figure 1: four counters | [`requests`] | [`closed::ClosedQueue`] |
 //!
 //! "The thesis" is S. Boyd-Wickizer, *Optimizing Communication Bottlenecks in Multiprocessor Operating System Kernels*, MIT
@@ -21,7 +21,9 @@ pub mod guest;
 pub mod lists;
 pub mod locks;
 pub mod logs;
+pub mod numbered;
 pub mod requests;
 pub mod rows;
 pub mod sharing;
 pub mod stores;
+pub mod thesis_log;

@@ -49,6 +49,13 @@ pub(crate) enum Wait {
     For(Patience),
 }
 
+impl Wait {
+    /// Whether a thread that has entered may have waited before.
+    pub(super) fn is_over(self) -> bool {
+        matches!(self, Self::For(_))
+    }
+}
+
 /// Why an object was not entered.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Refusal {
@@ -497,6 +504,11 @@ impl<S, Q: Queue<S>, E: Environment> Object<S, Q, E> {
             .lock()
     }
 
+    /// Whether this slot's queue is below its limit just now.
+    fn is_short(&self) -> bool {
+        self.with_queue(|queue| queue.len() < self.options.limit)
+    }
+
     /// Merges, or waits for who does, until `append` finds room below the hard limit.
     fn merge_or_grow(&self, mut append: impl FnMut() -> bool) -> Result<(), Reason> {
         let mut wait = Wait::No;
@@ -505,6 +517,12 @@ impl<S, Q: Queue<S>, E: Environment> Object<S, Q, E> {
                 Reason::Poisoned
             } else {
                 match self.enter(wait) {
+                    // Whoever had the object has merged this queue, too, while this thread waited: all others that were
+                    // full then wait as well, and would merge one after the other what little there is by now.
+                    Ok(door) if wait.is_over() && self.is_short() => {
+                        door.leave_exclusive();
+                        Reason::Limit
+                    }
                     Ok(door) => {
                         self.merge_for_updater(door);
                         Reason::Limit

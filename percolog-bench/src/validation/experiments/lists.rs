@@ -9,7 +9,10 @@ use crate::validation::rows::{Criterion, Row, Value};
 pub(super) fn lists<L: Laboratory>(bench: &mut Bench<'_, L>) -> Result<Findings, L::Error> {
     let name = |kind| match kind {
         ListKind::LockFree => "lock-free",
+        ListKind::Thesis => "thesis",
         ListKind::Basic => "basic",
+        ListKind::Compact => "compact",
+        ListKind::Batched => "batched",
         ListKind::Global => "global",
         ListKind::Local => "local",
     };
@@ -63,7 +66,7 @@ pub(super) fn lists<L: Laboratory>(bench: &mut Bench<'_, L>) -> Result<Findings,
                 "Flat from 5 cores on. To absorb while merging, percolog looks each operation up in an index, which costs about as \
                  much as executing it on a list this short: the curve is nearly that of the basic list, whose peak is right.",
             ),
-            ListKind::Basic | ListKind::Local => row,
+            _ => row,
         });
         findings.rows.push(Row::new(
             format!("{list}: at its peak"),
@@ -118,7 +121,7 @@ pub(super) fn lists<L: Laboratory>(bench: &mut Bench<'_, L>) -> Result<Findings,
 fn list_times(kind: ListKind, cores: u32) -> (u64, u64) {
     match kind {
         ListKind::LockFree | ListKind::Local => (200_000, 1_200_000),
-        ListKind::Basic | ListKind::Global => (
+        _ => (
             300_000 + 120_000 * u64::from(cores),
             600_000 + 360_000 * u64::from(cores),
         ),

@@ -63,7 +63,8 @@ impl Laboratory for Paper {
             Guest::Pushes { work, .. } => queue(work as f64, 400.0).round(threads),
             Guest::List { kind, .. } => match kind {
                 ListKind::LockFree => 2000.0 + 1000.0 * wide * wide,
-                ListKind::Basic => queue(2300.0, 300.0).round(threads),
+                ListKind::Thesis | ListKind::Basic => queue(2300.0, 300.0).round(threads),
+                ListKind::Compact | ListKind::Batched => queue(2300.0, 100.0).round(threads),
                 ListKind::Global => queue(2300.0, 250.0).round(threads),
                 ListKind::Local => 2305.0,
             },

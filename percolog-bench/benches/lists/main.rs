@@ -1,0 +1,261 @@
+//! Figure 8-4 of the thesis, simulated on its machine: a list that every core adds an element to and removes it from again, first
+//! behind the thesis' own log, then behind percolog's, with one lever after the other.
+//!
+//! `cargo bench -p percolog-bench --bench lists`; `-- --json` for programs, `-- --quick` for fewer numbers of cores, `-- --only NAME`
+//! for one list. The program starts itself again under the simulator, once for each cell. What the lists are is said in
+//! [`percolog_bench::validation::logs`].
+
+use std::process::ExitCode;
+use std::time::Duration;
+
+use percolog_bench::validation::crew::{Shift, Work};
+use percolog_bench::validation::guest::Guest;
+use percolog_bench::validation::logs::ListKind;
+use percolog_sim::machine::built_in;
+use percolog_sim::model::Machine;
+use percolog_sim::run::Simulation;
+
+/// The thesis' machine.
+const MACHINE: &str = "opteron-48";
+
+/// Numbers of cores: within a chip, two chips, and then multiples.
+const CORES: [usize; 11] = [1, 2, 4, 6, 8, 10, 12, 18, 24, 36, 48];
+
+/// The longest a cell may take on the wall's clock.
+const TIMEOUT: Duration = Duration::from_secs(300);
+
+/// Asks this program to be the guest.
+const GUEST: &str = "--guest";
+
+/// The delay after each change: the thesis'.
+const DELAY: u64 = 1000;
+
+const LISTS: [(&str, ListKind); 7] = [
+    ("lock-free", ListKind::LockFree),
+    ("thesis", ListKind::Thesis),
+    ("basic", ListKind::Basic),
+    ("compact", ListKind::Compact),
+    ("batched", ListKind::Batched),
+    ("global", ListKind::Global),
+    ("local", ListKind::Local),
+];
+
+/// One cell of the table.
+struct Cell {
+    list: &'static str,
+    cores: usize,
+    /// Operations a millisecond, and transfers and ownership upgrades for each; or why there is nothing.
+    found: Result<Found, String>,
+}
+
+#[derive(Clone, Copy)]
+struct Found {
+    rate: f64,
+    lines: f64,
+    /// The share of the time in which cores waited for lines.
+    waiting: f64,
+}
+
+fn main() -> ExitCode {
+    let arguments: Vec<String> = std::env::args().skip(1).collect();
+    if arguments.first().is_some_and(|first| first == GUEST) {
+        return guest(&arguments[1..]);
+    }
+    let (mut json, mut quick, mut benchmarking, mut only) = (false, false, false, None);
+    let mut arguments = arguments.into_iter();
+    while let Some(argument) = arguments.next() {
+        match argument.as_str() {
+            "--json" => json = true,
+            "--quick" => quick = true,
+            // What cargo passes to every benchmark.
+            "--bench" => benchmarking = true,
+            "--only" => only = arguments.next(),
+            other => {
+                eprintln!(
+                    "lists: unknown argument {other:?}; there are --json, --quick and --only NAME"
+                );
+                return ExitCode::from(2);
+            }
+        }
+    }
+    let machine = match built_in(MACHINE) {
+        Ok(machine) => machine,
+        Err(error) => {
+            eprintln!("lists: {error}");
+            return ExitCode::FAILURE;
+        }
+    };
+    if let Err(error) = percolog_sim::run::available() {
+        eprintln!("lists: {error}");
+        // `cargo test --all-targets` runs benchmarks too, also where there is no simulator.
+        return ExitCode::from(u8::from(benchmarking));
+    }
+    let chosen = |name: &str| only.as_ref().is_none_or(|only| only == name);
+    let mut cells = Vec::new();
+    for (list, kind) in LISTS.into_iter().filter(|(name, _)| chosen(name)) {
+        for cores in CORES {
+            // `cargo test --all-targets`: see that one cell works.
+            if (quick && ![1, 6, 48].contains(&cores)) || (!benchmarking && !cells.is_empty()) {
+                continue;
+            }
+            let found = simulate(&machine, kind, cores);
+            // It takes minutes: whoever waits sees where it is.
+            match &found {
+                Ok(found) => eprintln!("{list}, {cores} cores: {:.0}", found.rate),
+                Err(why) => eprintln!("{list}, {cores} cores: {why}"),
+            }
+            cells.push(Cell { list, cores, found });
+        }
+    }
+    if cells.is_empty() {
+        let names: Vec<&str> = LISTS.iter().map(|(name, _)| *name).collect();
+        eprintln!(
+            "lists: no list of that name; there are {}",
+            names.join(", ")
+        );
+        return ExitCode::from(2);
+    }
+    if json {
+        show_json(&cells);
+    } else {
+        show(&cells);
+    }
+    ExitCode::SUCCESS
+}
+
+/// How long to warm up, and to count: several merges of all queues.
+fn shift(kind: ListKind, cores: usize) -> Shift {
+    let wide = cores as u64;
+    let (warm_up, cycles) = match kind {
+        ListKind::LockFree | ListKind::Local => (200_000, 1_200_000),
+        _ => (300_000 + 120_000 * wide, 600_000 + 360_000 * wide),
+    };
+    Shift {
+        threads: cores,
+        warm_up,
+        cycles,
+    }
+}
+
+fn simulate(machine: &Machine, kind: ListKind, cores: usize) -> Result<Found, String> {
+    let program = std::env::current_exe().map_err(|error| error.to_string())?;
+    let guest = Guest::List { kind, delay: DELAY };
+    let words = guest.arguments(shift(kind, cores));
+    let run = Simulation::new(machine.clone())
+        .follow(false)
+        .top_lines(0)
+        .timeout(TIMEOUT)
+        .capture(true)
+        .run(&program, std::iter::once(GUEST.to_owned()).chain(words))
+        .map_err(|error| error.to_string())?;
+    if run.timed_out {
+        return Err(format!("took longer than {} s", TIMEOUT.as_secs()));
+    }
+    if !run.status.success() {
+        let said = String::from_utf8_lossy(&run.stderr);
+        let last = said.lines().last().unwrap_or("");
+        return Err(format!("{}: {last}", run.status));
+    }
+    let work: Work = String::from_utf8_lossy(&run.stdout)
+        .lines()
+        .find_map(|line| line.parse().ok())
+        .ok_or("it printed no result")?;
+    let region = &run.main().ok_or("nothing was simulated")?.region;
+    let moved = region.counts.transfers() + region.counts.upgrades;
+    Ok(Found {
+        rate: work.rate() * f64::from(machine.megahertz),
+        lines: moved as f64 / region.operations.max(1) as f64,
+        waiting: region.counts.stall as f64 / region.busy.max(1) as f64,
+    })
+}
+
+/// Runs one cell, and prints what it gave.
+fn guest(words: &[String]) -> ExitCode {
+    let Some((name, parameters)) = words.split_first() else {
+        eprintln!("lists: {GUEST} NAME KEY=NUMBER …");
+        return ExitCode::from(2);
+    };
+    let (guest, shift) = match Guest::parse(name, parameters.iter().map(String::as_str)) {
+        Ok(parsed) => parsed,
+        Err(error) => {
+            eprintln!("lists: {error}");
+            return ExitCode::from(2);
+        }
+    };
+    match guest.run(shift) {
+        Ok(work) => {
+            println!("{work}");
+            ExitCode::SUCCESS
+        }
+        Err(error) => {
+            eprintln!("lists: {error}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+/// The figures of one list, fewest cores first.
+fn curve(cells: &[Cell], list: &str) -> Vec<(usize, Found)> {
+    let of_list = cells.iter().filter(|cell| cell.list == list);
+    of_list
+        .filter_map(|cell| Some((cell.cores, *cell.found.as_ref().ok()?)))
+        .collect()
+}
+
+/// A curve's highest point, and what is left of it at the lowest of those with more cores.
+fn peak(curve: &[(usize, Found)]) -> Option<(usize, f64, f64)> {
+    let (cores, top) = curve
+        .iter()
+        .max_by(|(_, one), (_, other)| one.rate.total_cmp(&other.rate))?;
+    let beyond = curve.iter().filter(|(more, _)| more >= cores);
+    let lowest = beyond.map(|(_, found)| found.rate).fold(top.rate, f64::min);
+    Some((*cores, top.rate, lowest / top.rate))
+}
+
+fn show(cells: &[Cell]) {
+    println!(
+        "Simulated on {MACHINE}: operations a millisecond (× one core), lines moved for each, waiting for lines."
+    );
+    for (list, _) in LISTS {
+        let curve = curve(cells, list);
+        let Some((at, top, left)) = peak(&curve) else {
+            continue;
+        };
+        println!(
+            "\n{list}: {top:.0} at {at} cores; beyond, never below {:.0} % of that",
+            100.0 * left
+        );
+        let one = curve.iter().find(|(cores, _)| *cores == 1);
+        for (cores, found) in &curve {
+            let times = one.map_or(f64::NAN, |(_, one)| found.rate / one.rate);
+            println!(
+                "{cores:>4} {:>8.0} {times:>7.2} {:>7.2} {:>5.0} %",
+                found.rate,
+                found.lines,
+                100.0 * found.waiting
+            );
+        }
+    }
+}
+
+fn show_json(cells: &[Cell]) {
+    let rows: Vec<_> = cells
+        .iter()
+        .map(|cell| match &cell.found {
+            Err(why) => {
+                serde_json::json!({ "list": cell.list, "cores": cell.cores, "error": why })
+            }
+            Ok(found) => serde_json::json!({
+                "list": cell.list,
+                "cores": cell.cores,
+                "operations_per_millisecond": found.rate,
+                "lines_per_operation": found.lines,
+                "waiting": found.waiting,
+            }),
+        })
+        .collect();
+    println!(
+        "{:#}",
+        serde_json::json!({ "machine": MACHINE, "delay_cycles": DELAY, "cells": rows })
+    );
+}
