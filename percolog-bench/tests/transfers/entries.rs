@@ -33,12 +33,14 @@ struct Own<const GLOBAL: bool> {
 
 impl<const GLOBAL: bool> Collection for Own<GLOBAL> {
     fn new(threads: usize) -> Self {
-        let variant = if GLOBAL {
-            Variant::Global
+        let builder = if GLOBAL {
+            // The list is everybody's: it must have room for what all have.
+            let limit = 2 * threads * KEYS as usize;
+            Builder::new().variant(Variant::Global).limit(limit)
         } else {
-            Variant::PerCore
+            Builder::new()
         };
-        let container = Builder::new().variant(variant).build(Sorted::new());
+        let container = builder.build(Sorted::new());
         percolog_roi::label(&container, "Deferred");
         Self {
             container,

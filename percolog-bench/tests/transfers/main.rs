@@ -89,20 +89,20 @@ fn keeps(workload: Workload, bound: f64) {
     }
 }
 
-/// The structure does not, by more than `excess`: an assertion that everything passes would say nothing.
+/// The structure does not, by more than `excess`: an assertion that everything passes would say nothing. It takes no more than the
+/// smaller number of cores to see that, and what everybody fights over takes long to simulate on many.
 #[track_caller]
 fn breaks(workload: Workload, bound: f64, excess: f64) {
-    for cores in CORES {
-        let Some(measured) = measure(workload, cores, Simulation::RUN_AHEAD) else {
-            return;
-        };
-        assert!(
-            measured.check(bound + excess).is_err(),
-            "{:.3} per operation on {cores} cores is not more than {bound} by {excess}:\n{}",
-            measured.per_operation(),
-            measured.report
-        );
-    }
+    let cores = CORES[0];
+    let Some(measured) = measure(workload, cores, Simulation::RUN_AHEAD) else {
+        return;
+    };
+    assert!(
+        measured.check(bound + excess).is_err(),
+        "{:.3} per operation on {cores} cores is not more than {bound} by {excess}:\n{}",
+        measured.per_operation(),
+        measured.report
+    );
 }
 
 #[test]
