@@ -243,7 +243,7 @@ impl<S, Q: Queue<S>, E: Environment> Object<S, Q, E> {
         }
     }
 
-    /// Appends to this slot's queue if it is below the bound, or if that makes it no longer; else the operation comes back.
+    /// Appends to this slot's queue if it is below the bound; else the operation comes back.
     #[inline(always)]
     fn append(
         &self,
@@ -262,11 +262,7 @@ impl<S, Q: Queue<S>, E: Environment> Object<S, Q, E> {
             let mut held = self.slots.get(slot, &self.options).lock();
             let here = held.get();
             if !self.has_room(here, bound) {
-                let absorbed = here.absorb::<S>(operation, early, origin, |here, stamp| {
-                    self.in_order(here, stamp)
-                })?;
-                drop(held);
-                return Ok(absorbed);
+                return Err(operation);
             }
             let absorbed = match early {
                 Some(stamp) => self.push(slot, here, operation, stamp, origin),
@@ -439,9 +435,29 @@ impl<S, Q: Queue<S>, E: Environment> Object<S, Q, E> {
         self.environment.disorder(latest);
     }
 
+    /// Lets an operation cancel or replace one in this slot's queue, which becomes no longer by that; else it comes back.
+    fn absorb(&self, operation: Q::Operation, origin: Origin) -> Result<(), Q::Operation> {
+        let early = (!Q::may_cancel(&operation)).then(|| self.stamp());
+        cpu::without_preemption(|| {
+            let mut held = self.here();
+            let absorbed = held
+                .get()
+                .absorb::<S>(operation, early, origin, |here, stamp| {
+                    self.in_order(here, stamp)
+                })?;
+            drop(held);
+            Ok(absorbed)
+        })
+        .map(drop)
+    }
+
     #[cold]
     #[inline(never)]
     fn at_limit(&self, operation: Q::Operation, origin: Origin) -> Result<(), Full<Q::Operation>> {
+        let operation = match self.absorb(operation, origin) {
+            Ok(()) => return Ok(()),
+            Err(operation) => operation,
+        };
         match self.options.policy {
             Policy::Merge => {
                 let mut left = Some(operation);

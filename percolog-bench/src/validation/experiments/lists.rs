@@ -128,22 +128,23 @@ fn list_times(kind: ListKind, cores: u32) -> (u64, u64) {
     }
 }
 
-/// The row that compares the lists with all cores. That global and basic are in a tie is understood; any other order is not.
+/// The row that compares the lists with all cores. That global is not ahead of basic is understood; any other order is not.
 fn order(simulated: Value) -> Row {
-    let tie = |order: &Value| {
+    let between = |order: &Value| {
         let Value::Order(groups) = order else {
             return false;
         };
-        let [first, second, third] = groups.as_slice() else {
+        let [first, middle @ .., last] = groups.as_slice() else {
             return false;
         };
+        let middle = middle.concat();
         first == &["local"]
-            && second.len() == 2
-            && second.contains(&"global")
-            && second.contains(&"basic")
-            && third == &["lock-free"]
+            && middle.len() == 2
+            && middle.contains(&"global")
+            && middle.contains(&"basic")
+            && last == &["lock-free"]
     };
-    let understood = tie(&simulated);
+    let understood = between(&simulated);
     let row = Row::new(
         "order",
         Some(48),
@@ -153,8 +154,9 @@ fn order(simulated: Value) -> Row {
     );
     if understood {
         row.because(
-            "Global and basic are within 5 % of each other. What a thread adds it removes again itself, so that what absorbing \
-             globally saves is the execution of such pairs; on a list this short that is little beside bringing the entries together.",
+            "What a thread adds it removes again itself, so that what absorbing globally saves is the execution of such pairs; on a list \
+             this short that is less than the index costs in which percolog looks them up. And percolog's basic list keeps more of its \
+             peak than the thesis': who waited while its queue was merged does not merge once more.",
         )
     } else {
         row
@@ -167,7 +169,7 @@ mod tests {
     use crate::validation::rows::Verdict;
 
     #[test]
-    fn only_the_tie_that_is_understood_is_excused() {
+    fn only_global_behind_basic_is_excused() {
         let verdict = |global, basic, lock_free| {
             let levels = [
                 ("local", 39_567.0),
@@ -180,7 +182,8 @@ mod tests {
         assert_eq!(verdict(2500.0, 2000.0, 1100.0), Verdict::Holds);
         assert_eq!(verdict(2096.0, 2094.0, 1100.0), Verdict::Explained);
         assert_eq!(verdict(2094.0, 2096.0, 1100.0), Verdict::Explained);
-        assert_eq!(verdict(2000.0, 2500.0, 1100.0), Verdict::Unexplained);
+        assert_eq!(verdict(2000.0, 2500.0, 1100.0), Verdict::Explained);
+        assert_eq!(verdict(2000.0, 1000.0, 1100.0), Verdict::Unexplained);
         assert_eq!(verdict(2096.0, 2094.0, 2090.0), Verdict::Unexplained);
         assert_eq!(verdict(2096.0, 2094.0, 3000.0), Verdict::Unexplained);
     }
