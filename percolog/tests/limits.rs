@@ -251,6 +251,54 @@ fn who_has_waited_while_its_queue_was_merged_does_not_merge_again() {
 }
 
 #[test]
+fn who_waits_for_room_goes_on_when_its_queue_is_taken() {
+    use std::sync::mpsc::channel;
+    stay();
+    let log: Logged<usize, Step> = Logged::<usize, Step>::builder()
+        .limit(4)
+        .hard_limit(4)
+        .build(0);
+    let stop = || {
+        let ((tell, told), (let_go_on, go_on)) = (channel(), channel());
+        (Step::Stop(tell, go_on), told, let_go_on)
+    };
+    // Left in the batch: it will be executed before the next cut is made, the other one after it.
+    let (before, told_before, let_go_on_before) = stop();
+    let (behind, told_behind, let_go_on_behind) = stop();
+    log.queue(Step::Count);
+    log.queue(before);
+    assert_eq!(log.drain(1).executed, 1);
+    thread::scope(|scope| {
+        let merges = scope.spawn(|| {
+            stay();
+            assert_eq!(*log.synchronize(), 4);
+        });
+        told_before.recv().expect("it says so");
+        let (begin, begun) = channel();
+        let log = &log;
+        let updater = scope.spawn(move || {
+            stay();
+            log.queue(behind);
+            (0..3).for_each(|_| log.queue(Step::Count));
+            begin.send(()).expect("somebody waits");
+            log.queue(Step::Count);
+        });
+        begun.recv().expect("it says so");
+        // So that it does wait. If it came late, it would find room at once: the test would show nothing, and not fail.
+        thread::sleep(Duration::from_millis(100));
+        let_go_on_before.send(()).expect("it waits");
+        told_behind.recv().expect("it says so");
+        // The object is still held by who executes what was taken.
+        updater.join().expect("no panic");
+        assert!(log.try_synchronize().is_err());
+        let_go_on_behind.send(()).expect("it waits");
+        merges.join().expect("no panic");
+    });
+    assert_eq!((log.stats().updater_merges, log.stats().pending), (0, 1));
+    assert_eq!(*log.synchronize(), 5);
+}
+
+#[test]
 fn the_holder_of_a_guard_may_queue_up_to_the_hard_limit() {
     stay();
     let log = Pushes::default();

@@ -22,7 +22,7 @@ const MACHINE: &str = "opteron-48";
 const CORES: [usize; 11] = [1, 2, 4, 6, 8, 10, 12, 18, 24, 36, 48];
 
 /// The longest a cell may take on the wall's clock.
-const TIMEOUT: Duration = Duration::from_secs(300);
+const TIMEOUT: Duration = Duration::from_secs(1800);
 
 /// Asks this program to be the guest.
 const GUEST: &str = "--guest";

@@ -154,6 +154,8 @@ impl<S, Q: Queue<S>, E: Environment> Object<S, Q, E> {
             // from one to the other.
             self.disorder(latest);
         }
+        // Who waits with a full queue has an empty one now, and need not wait for the operations to be executed.
+        self.center.gate.lock.let_updaters_go();
         true
     }
 

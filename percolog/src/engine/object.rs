@@ -49,13 +49,6 @@ pub(crate) enum Wait {
     For(Patience),
 }
 
-impl Wait {
-    /// Whether a thread that has entered may have waited before.
-    pub(super) fn is_over(self) -> bool {
-        matches!(self, Self::For(_))
-    }
-}
-
 /// Why an object was not entered.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Refusal {
@@ -119,6 +112,12 @@ impl<S, Q: Queue<S>, E: Environment> Object<S, Q, E> {
         } else {
             Err(Refusal::Busy)
         }
+    }
+
+    /// Takes the object, which this thread does not hold, for itself unless `settled` says first that there is no more need to.
+    fn enter_unless(&self, settled: impl FnMut() -> bool) -> Option<Door<'_>> {
+        let entered = self.center.gate.lock.exclusive_unless(settled);
+        entered.then(|| self.door())
     }
 
     /// Takes the object for sharing.
@@ -292,7 +291,9 @@ impl<S, Q: Queue<S>, E: Environment> Object<S, Q, E> {
         &self,
         mut make: impl FnMut() -> Option<Q::Operation>,
     ) -> Result<(), Reason> {
-        if self.append_made(&mut make, Bound::Threshold) {
+        if self.append_made(&mut make, Bound::Threshold)
+            || self.sweep() && self.append_made(&mut make, Bound::Threshold)
+        {
             return Ok(());
         }
         match self.options.policy {
@@ -301,6 +302,25 @@ impl<S, Q: Queue<S>, E: Environment> Object<S, Q, E> {
                 Err(Reason::Limit)
             }
         }
+    }
+
+    /// Takes out of this slot's queue what needs nobody to look at it. Whether that has made so much room that it will be long before
+    /// the next time; else looking through a queue of things that stay would cost every update as much as a merge.
+    #[cold]
+    #[inline(never)]
+    fn sweep(&self) -> bool {
+        let (swept, worth_it) = cpu::without_preemption(|| {
+            let mut held = self.here();
+            let here = held.get();
+            let before = here.queue.len();
+            let swept = here.queue.sweep();
+            let left = here.queue.len();
+            here.absorbed += (before - left) as u64;
+            drop(held);
+            (swept, left <= self.options.limit / 2)
+        });
+        drop(swept);
+        worth_it
     }
 
     /// Calls `f` with this slot's queue, locked and marked, whatever its length.
@@ -527,34 +547,33 @@ impl<S, Q: Queue<S>, E: Environment> Object<S, Q, E> {
 
     /// Merges, or waits for who does, until `append` finds room below the hard limit.
     fn merge_or_grow(&self, mut append: impl FnMut() -> bool) -> Result<(), Reason> {
-        let mut wait = Wait::No;
-        loop {
-            let refused = if self.is_poisoned() {
-                Reason::Poisoned
-            } else {
-                match self.enter(wait) {
-                    // Whoever had the object has merged this queue, too, while this thread waited: all others that were
-                    // full then wait as well, and would merge one after the other what little there is by now.
-                    Ok(door) if wait.is_over() && self.is_short() => {
-                        door.leave_exclusive();
-                        Reason::Limit
-                    }
-                    Ok(door) => {
-                        self.merge_for_updater(door);
-                        Reason::Limit
-                    }
-                    Err(Refusal::Held) => Reason::Held,
-                    Err(Refusal::Busy) => Reason::Busy,
+        let mut refused = if self.is_poisoned() {
+            Reason::Poisoned
+        } else {
+            match self.enter(Wait::No) {
+                Ok(door) => {
+                    self.merge_for_updater(door);
+                    Reason::Limit
                 }
-            };
+                Err(Refusal::Held) => Reason::Held,
+                Err(Refusal::Busy) => Reason::Busy,
+            }
+        };
+        loop {
             if append() {
                 return Ok(());
             }
-            match refused {
-                // Waiting cannot help.
-                Reason::Held | Reason::Poisoned => return Err(refused),
-                // Somebody else merges or reads; the queue is at its hard limit: wait for them.
-                _ => wait = Wait::For(Patience::Unlimited),
+            // Waiting for oneself, or for nothing, cannot help.
+            if let Reason::Held | Reason::Poisoned = refused {
+                return Err(refused);
+            }
+            // Somebody else merges or reads, and the queue is at its hard limit: until they have taken it. All others that were
+            // full then wait as well, and would merge one after the other what little there is by then.
+            if let Some(door) = self.enter_unless(|| self.is_short()) {
+                self.merge_for_updater(door);
+            }
+            if self.is_poisoned() {
+                refused = Reason::Poisoned;
             }
         }
     }

@@ -31,6 +31,9 @@ pub trait Queue<S>: Send + Sized {
     /// What merging keeps from one merge to the next, to save allocations.
     type Scratch: Default + Send;
 
+    /// What [`sweep`](Self::sweep) takes out.
+    type Swept;
+
     /// Whether operations are ordered by a stamp. Where not, none is taken, and `append` gets 0.
     const STAMPED: bool;
 
@@ -83,6 +86,10 @@ pub trait Queue<S>: Send + Sized {
         let _ = (stamp, origin);
         Err(operation)
     }
+
+    /// Takes out what a merge would find nothing to do about, to be dropped after the slot's lock is released. Asked for when
+    /// the queue is at its limit, of queues that do not find such things when they append.
+    fn sweep(&mut self) -> Self::Swept;
 
     /// How many operations are pending.
     fn len(&self) -> usize;

@@ -27,13 +27,18 @@ use std::time::{Duration, Instant};
 /// |---|---|---|
 /// | [`insert`](Self::insert), [`remove`](Self::remove) of an entry that is in the log | lock-free, and wait-free for an entry that one thread uses | none if the thread used the entry last |
 /// | … that is not | blocking for a few instructions: a thread that lost its processor in mid-append, or a merge, can hold this slot's log. With [`Variant::Global`] lock-free | none between merges; after one, its lines of the slot, the mark and the entry |
-/// | … at the limit | what the [`Policy`] says | a merge |
+/// | … at the limit | what the [`Policy`] says, unless most of the log has come and gone (below) | a merge |
 /// | [`synchronize`](Self::synchronize), [`with`](Self::with) | blocking | for each dirty slot its lock, and each entry in its log |
 /// | [`read`](Self::read) of a clean container | blocking while somebody writes | the lock's line |
 ///
 /// Neither updates nor the log allocate: an entry brings its links along, and is in a log at most twice,
 /// once for a container that it is leaving. An update of an entry that another thread is moving to another
 /// container, or (with [`Variant::Global`]) putting into the log, waits for those few instructions.
+///
+/// **At the limit** of its slot's log an update first takes the entries out that have come and gone since the last merge: where that is
+/// at least half of the log, nothing is merged and no line of other cores is touched. So entries that are all inserted and
+/// removed on one core never have to be looked at by anybody else. An item whose last handle the log has is dropped then, by
+/// that update, without a lock held. (The published logs keep such entries for whoever synchronizes.)
 ///
 /// # Re-entrance and poisoning
 ///

@@ -69,6 +69,26 @@ impl<T> Record<T> {
             position: AtomicU64::new(0),
         }
     }
+
+    /// The next one in the log, asked by whoever has taken the record's chain.
+    ///
+    /// Relaxed: it was stored by who put the record into the chain, and came with the chain (`Chain::push`, `Open::take`).
+    /// Nobody stores another one before the record has left the chain.
+    #[cfg(not(percolog_loom))]
+    fn next(&self) -> *mut Node<T> {
+        self.next.load(Ordering::Relaxed)
+    }
+
+    /// loom makes sure of that: it objects to a store that is not certain to come behind this.
+    #[cfg(percolog_loom)]
+    fn next(&self) -> *mut Node<T> {
+        // First in a step of its own, which others can come before. Relaxed: as above.
+        let next = self.next.load(Ordering::Relaxed);
+        // SAFETY: loom's own load, which looks for stores at the same time instead of being harmed by them.
+        let again = unsafe { self.next.unsync_load() };
+        assert_eq!(next, again);
+        next
+    }
 }
 
 /// What an update has to do to an entry whose word is so.
@@ -247,6 +267,29 @@ impl<T> Node<T> {
         }
     }
 
+    /// Takes a record out of its log, with the handle that the log had, if there is nothing to be done about it: it is not wanted where it
+    /// is not. Returns whether that was the last handle; `None` if there is something to be done, and nothing has changed.
+    ///
+    /// After that the record may be in another log, and the node gone unless this was the last handle: then it is the caller's.
+    fn leave_unless_due(&self, record: usize) -> Option<bool> {
+        let mut word = self.load();
+        loop {
+            if Self::is_wanted(word, record) || word & HELD[record] != 0 {
+                return None;
+            }
+            // As in `change`; Acquire also pairs with the Release of the handles that were dropped, for whoever frees the node.
+            match self.word.compare_exchange_weak(
+                word,
+                (word & !QUEUED[record]) - ONE,
+                Ordering::AcqRel,
+                Ordering::Acquire,
+            ) {
+                Ok(_) => return Some(word & COUNT == ONE),
+                Err(now) => word = now,
+            }
+        }
+    }
+
     /// Relaxed, here and in `set_position`: written by who holds the record's container, and read by
     /// the next one, or by who binds the record anew after having seen it free.
     pub(super) fn position(&self, record: usize) -> u64 {
@@ -415,14 +458,50 @@ impl<T> Chain<T> {
     /// record can be put into another one.
     #[inline]
     pub(super) fn pop(&mut self) -> Option<Ticket<T>> {
-        let record = self.first.addr() & 1;
-        let node = NonNull::new(self.first.map_addr(|address| address & !1))?;
+        let ticket = Self::ticket(self.first)?;
         // SAFETY: the ticket in the chain keeps the node.
-        // Relaxed: see `push`, and `Open::take`.
-        self.first = unsafe { node.as_ref() }.records[record]
-            .next
-            .load(Ordering::Relaxed);
+        self.first = unsafe { ticket.node.as_ref() }.records[ticket.record].next();
         self.length -= 1;
+        Some(ticket)
+    }
+
+    /// Takes the tickets out for which [`settle`](Ticket::settle) would say that nothing is due.
+    pub(super) fn sweep(&mut self) -> Swept<T> {
+        let mut swept = Swept {
+            first: core::ptr::null_mut(),
+        };
+        let mut kept: Option<Ticket<T>> = None;
+        let mut at = self.first;
+        while let Some(ticket) = Self::ticket(at) {
+            // SAFETY: the ticket in the chain keeps the node.
+            let node = unsafe { ticket.node.as_ref() };
+            // Before the record leaves the chain, and can be put into another one.
+            at = node.records[ticket.record].next();
+            let Some(is_last) = node.leave_unless_due(ticket.record) else {
+                kept = Some(ticket);
+                continue;
+            };
+            self.length -= 1;
+            match &kept {
+                None => self.first = at,
+                // SAFETY: as above, of one that has stayed.
+                // Relaxed: see `push`.
+                Some(kept) => unsafe { kept.node.as_ref() }.records[kept.record]
+                    .next
+                    .store(at, Ordering::Relaxed),
+            }
+            if is_last {
+                swept.push(ticket.node);
+            }
+        }
+        swept
+    }
+
+    /// The ticket that a link leads to.
+    #[inline(always)]
+    fn ticket(link: *mut Node<T>) -> Option<Ticket<T>> {
+        let record = link.addr() & 1;
+        let node = NonNull::new(link.map_addr(|address| address & !1))?;
         Some(Ticket { node, record })
     }
 
@@ -448,6 +527,34 @@ impl<T> Drop for Chain<T> {
     fn drop(&mut self) {
         while let Some(ticket) = self.pop() {
             ticket.discard();
+        }
+    }
+}
+
+/// Nodes without a handle, to be freed when this is dropped.
+pub(super) struct Swept<T> {
+    first: *mut Node<T>,
+}
+
+impl<T> Swept<T> {
+    /// Takes over a node that nobody else has any more.
+    fn push(&mut self, node: NonNull<Node<T>>) {
+        // SAFETY: whoever gave up the last handle left the node to us.
+        // Relaxed: nobody else reads it.
+        unsafe { node.as_ref() }.records[0]
+            .next
+            .store(self.first, Ordering::Relaxed);
+        self.first = node.as_ptr();
+    }
+}
+
+impl<T> Drop for Swept<T> {
+    fn drop(&mut self) {
+        while let Some(node) = NonNull::new(self.first) {
+            // SAFETY: it is ours, and came from `Box::leak`.
+            let node = unsafe { Box::from_raw(node.as_ptr()) };
+            self.first = node.records[0].next();
+            drop(node);
         }
     }
 }

@@ -1,7 +1,7 @@
 //! A slot's log: entries that have something to be looked at.
 
 use super::container::Container;
-use super::node::{Chain, Due, Ticket};
+use super::node::{Chain, Due, Swept, Ticket};
 use crate::engine::{Absorbed, Limits, Queue};
 use core::panic::Location;
 
@@ -21,6 +21,7 @@ impl<T> Log<T> {
 impl<C: Container> Queue<C> for Log<C::Item> {
     type Operation = Ticket<C::Item>;
     type Scratch = ();
+    type Swept = Swept<C::Item>;
 
     /// The order of updates of one entry is that of the changes of its word; no other is kept.
     const STAMPED: bool = false;
@@ -40,6 +41,12 @@ impl<C: Container> Queue<C> for Log<C::Item> {
     ) -> Absorbed<Ticket<C::Item>> {
         self.chain.push(ticket);
         Absorbed::Nothing
+    }
+
+    /// What came and went since the last merge: the published logs leave it to whoever synchronizes, for whom each such entry is a
+    /// line of another core.
+    fn sweep(&mut self) -> Swept<C::Item> {
+        self.chain.sweep()
     }
 
     fn len(&self) -> usize {

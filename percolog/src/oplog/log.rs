@@ -3,10 +3,9 @@
 use super::entry::Entries;
 use super::index::{Index, spread};
 use super::operation::{Absorb, Operation};
+use super::tournament::Tournament;
 use crate::engine::{Absorbed, Limits, Queue};
-use alloc::collections::BinaryHeap;
 use alloc::vec::Vec;
-use core::cmp::Reverse;
 use core::fmt;
 use core::panic::Location;
 
@@ -31,8 +30,8 @@ pub struct Log<O> {
 /// What merging keeps between merges.
 #[derive(Default)]
 pub struct Scratch {
-    /// The first stamp of each queue, smallest first.
-    heads: BinaryHeap<Reverse<(u64, usize)>>,
+    /// Between the first stamps of queues that are in order.
+    tournament: Tournament,
     /// Stamp, queue and place of every operation, for queues that are not in order.
     order: Vec<(u64, usize, usize)>,
     /// Absorption across queues: a queue's number and the place in it, by hash.
@@ -144,37 +143,31 @@ impl<O> Log<O> {
     where
         O: Operation<S>,
     {
-        let heads = &mut scratch.heads;
-        heads.clear();
-        for (at, queue) in queues.iter().enumerate() {
-            if let Some(first) = queue.entries.first() {
-                heads.push(Reverse((first, at)));
-            }
-        }
+        let tournament = &mut scratch.tournament;
         let mut executed = 0;
-        while executed < budget {
-            let Some(Reverse((_, at))) = heads.pop() else {
-                break;
-            };
-            // The queue that is ahead is emptied up to where the next one begins. Equal stamps on
-            // different queues belong to operations that overlapped: any order will do, if it is always the same.
-            let bound = heads.peek().map_or(
-                u64::MAX,
-                |Reverse((next, other))| {
-                    if at < *other { *next } else { *next - 1 }
-                },
-            );
-            let queue = &mut queues[at];
-            while executed < budget {
-                let Some((operation, origin)) = queue.entries.pop_up_to(bound) else {
-                    break;
-                };
-                executed += 1;
-                scratch.origin = origin;
-                queue.keep(operation.exec_keeping(state));
+        while executed < budget && tournament.begin(firsts(queues)) {
+            let mut before = None;
+            while let Some(at) = tournament.winner() {
+                // A queue that stays ahead is emptied up to where the next one begins.
+                let stays = before == Some(at);
+                let bound = if stays { tournament.bound() } else { u64::MAX };
+                before = Some(at);
+                let queue = &mut queues[at];
+                while let Some((operation, origin)) = queue.entries.pop_up_to(bound) {
+                    executed += 1;
+                    scratch.origin = origin;
+                    queue.keep(operation.exec_keeping(state));
+                    if executed == budget {
+                        return executed;
+                    }
+                    if !stays {
+                        break;
+                    }
+                }
+                tournament.replace(queue.entries.first());
             }
-            if let Some(first) = queue.entries.first() {
-                heads.push(Reverse((first, at)));
+            if !tournament.ends_early() {
+                break;
             }
         }
         executed
@@ -223,6 +216,12 @@ impl<O> Log<O> {
     }
 }
 
+/// The first stamps of queues that are in order.
+fn firsts<O>(queues: &[Log<O>]) -> impl Iterator<Item = (usize, u64)> + Clone {
+    let queues = queues.iter().enumerate();
+    queues.filter_map(|(at, queue)| Some((at, queue.entries.first()?)))
+}
+
 /// Where the operation is that `later`, whose hash this is, replaces.
 #[inline(always)]
 fn place_of<'a, S, O: Operation<S>>(
@@ -264,6 +263,8 @@ fn begins<S, O: Operation<S>>(operation: &O, id: u64) -> bool {
 impl<S, O: Operation<S>> Queue<S> for Log<O> {
     type Operation = O;
     type Scratch = Scratch;
+    /// Operations that absorb each other do so when they are appended.
+    type Swept = ();
     const STAMPED: bool = true;
 
     fn new(limits: Limits) -> Self {
@@ -338,6 +339,8 @@ impl<S, O: Operation<S>> Queue<S> for Log<O> {
     }
 
     #[inline(always)]
+    fn sweep(&mut self) {}
+
     fn len(&self) -> usize {
         self.entries.len()
     }
@@ -357,7 +360,7 @@ impl<S, O: Operation<S>> Queue<S> for Log<O> {
     }
 
     fn scratch_memory(scratch: &Scratch) -> usize {
-        scratch.heads.capacity() * size_of::<Reverse<(u64, usize)>>()
+        scratch.tournament.memory()
             + scratch.order.capacity() * size_of::<(u64, usize, usize)>()
             + scratch.seen.allocation_size()
     }

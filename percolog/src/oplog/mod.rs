@@ -65,6 +65,7 @@ mod logged;
 mod models;
 mod operation;
 mod row;
+mod tournament;
 
 pub use closure::LoggedFn;
 pub use identity::{Birth, Death, unique};

@@ -14,7 +14,8 @@ use super::wait::{Backoff, ParkingWord};
 /// |---|---|
 /// | 31 | held exclusively |
 /// | 30 | somebody is, or was, parked |
-/// | 0–29 | number of shared holders |
+/// | 29 | among them an updater who waits for its queue to be taken, or for the lock to take it itself |
+/// | 0–28 | number of shared holders |
 #[derive(Debug)]
 pub(crate) struct ObjectLock {
     word: ParkingWord,
@@ -22,11 +23,12 @@ pub(crate) struct ObjectLock {
 
 const EXCLUSIVE: u32 = 1 << 31;
 const PARKED: u32 = 1 << 30;
-const SHARED: u32 = PARKED - 1;
+const UPDATERS: u32 = 1 << 29;
+const SHARED: u32 = UPDATERS - 1;
 
 /// Whether a lock in this state cannot be taken exclusively.
 const fn keeps_out_writers(word: u32) -> bool {
-    word & !PARKED != 0
+    word & (EXCLUSIVE | SHARED) != 0
 }
 
 /// Whether a lock in this state cannot be taken for sharing: a writer has it, or waits behind readers
@@ -93,12 +95,49 @@ impl ObjectLock {
 
     /// Takes the lock exclusively; `false` when patience ran out.
     pub(crate) fn exclusive(&self, patience: Patience) -> bool {
-        self.wait_for(patience, keeps_out_writers, Self::try_exclusive)
+        self.wait_for(patience, PARKED, keeps_out_writers, || {
+            self.try_exclusive().then_some(())
+        })
+        .is_some()
     }
 
     /// Takes the lock for sharing; `false` when patience ran out.
     pub(crate) fn shared(&self, patience: Patience) -> bool {
-        self.wait_for(patience, keeps_out_readers, Self::try_shared)
+        self.wait_for(patience, PARKED, keeps_out_readers, || {
+            self.try_shared().then_some(())
+        })
+        .is_some()
+    }
+
+    /// Takes the lock exclusively, unless `settled` says first that somebody else has done what it was wanted for; whether it was
+    /// taken. Asks before each try, so that those who wait do not fight for a lock that they need no more.
+    ///
+    /// `settled` looks under a lock of its own, which whoever settles it holds while it does so and gives back before
+    /// [`let_updaters_go`](Self::let_updaters_go): then no wait outlasts that.
+    pub(crate) fn exclusive_unless(&self, mut settled: impl FnMut() -> bool) -> bool {
+        self.wait_for(
+            Patience::Unlimited,
+            PARKED | UPDATERS,
+            keeps_out_writers,
+            || {
+                if settled() {
+                    return Some(false);
+                }
+                self.try_exclusive().then_some(true)
+            },
+        )
+        .unwrap_or_default()
+    }
+
+    /// Lets those look who wait in [`exclusive_unless`](Self::exclusive_unless). For the exclusive holder, who has just settled what
+    /// they wait for.
+    #[inline]
+    pub(crate) fn let_updaters_go(&self) {
+        // Relaxed: a waiter has set its mark before it asked, and asked before this thread settled the matter, both under the
+        // lock that `settled` looks under; so this comes after the mark. Whoever asks later is told that it is settled.
+        if self.word.load(Ordering::Relaxed) & UPDATERS != 0 {
+            self.wake_all();
+        }
     }
 
     /// Gives up exclusive use.
@@ -122,14 +161,14 @@ impl ObjectLock {
         // Release pairs with the Acquire of the next exclusive holder, who must come after all that
         // this reader read.
         let before = self.word.fetch_sub(1, Ordering::Release);
-        if before == (PARKED | 1) {
+        if before & PARKED != 0 && before & SHARED == 1 {
             // The last reader out clears the mark. If this fails, somebody took the lock meanwhile
             // and inherits the duty with the mark, which is still set; or somebody gave up waiting,
             // has cleared the mark and wakes everyone.
             // Relaxed: the exchange publishes nothing.
             if self
                 .word
-                .compare_exchange(PARKED, 0, Ordering::Relaxed, Ordering::Relaxed)
+                .compare_exchange(before - 1, 0, Ordering::Relaxed, Ordering::Relaxed)
                 .is_ok()
             {
                 self.wake_after(PARKED);
@@ -145,29 +184,29 @@ impl ObjectLock {
         }
     }
 
-    /// Takes back the mark of a thread that gives up, or readers would queue up behind nobody. Others
-    /// may sleep behind the same mark: they are woken, look, and set it again.
-    #[cfg(feature = "std")]
-    fn stop_waiting(&self) {
-        // Relaxed: the mark publishes nothing.
-        let before = self.word.fetch_and(!PARKED, Ordering::Relaxed);
+    /// Takes back the marks of those who sleep, and wakes them: who has to go on sleeping sets them again.
+    fn wake_all(&self) {
+        // Relaxed: the marks publish nothing.
+        let before = self.word.fetch_and(!(PARKED | UPDATERS), Ordering::Relaxed);
         self.wake_after(before);
     }
 
-    fn wait_for(
+    /// Waits until `take` returns something, and sleeps with these marks set while the lock keeps it out. `None` when patience ran out.
+    fn wait_for<R>(
         &self,
         patience: Patience,
+        marks: u32,
         keeps_out: impl Fn(u32) -> bool,
-        take: impl Fn(&Self) -> bool,
-    ) -> bool {
+        mut take: impl FnMut() -> Option<R>,
+    ) -> Option<R> {
         let mut backoff = Backoff::new();
         loop {
-            if take(self) {
-                return true;
+            if let Some(taken) = take() {
+                return Some(taken);
             }
             #[cfg(not(feature = "std"))]
             {
-                let _ = (patience, &keeps_out);
+                let _ = (patience, marks, &keeps_out);
                 backoff.wait();
             }
             #[cfg(feature = "std")]
@@ -182,24 +221,27 @@ impl ObjectLock {
                 if !keeps_out(word) {
                     continue;
                 }
-                // Relaxed: only the kernel's comparison of the word with `word | PARKED` matters.
-                if word & PARKED == 0
-                    && self
-                        .word
-                        .compare_exchange(word, word | PARKED, Ordering::Relaxed, Ordering::Relaxed)
-                        .is_err()
-                {
+                if word & marks != marks {
+                    // Then once more from the start: whoever settles what this thread waits for, and does so after it has been
+                    // asked, must find the marks. Relaxed: the asking is what goes from one to the other.
+                    let _ = self.word.compare_exchange_weak(
+                        word,
+                        word | marks,
+                        Ordering::Relaxed,
+                        Ordering::Relaxed,
+                    );
                     continue;
                 }
                 let deadline = match patience {
                     Patience::Unlimited => None,
                     Patience::Until(deadline) => Some(deadline),
                 };
-                if !self.word.park(word | PARKED, deadline, &mut backoff) {
+                if !self.word.park(word, deadline, &mut backoff) {
                     // One last look: the lock may have been freed at the deadline.
-                    let taken = take(self);
-                    if !taken {
-                        self.stop_waiting();
+                    let taken = take();
+                    if taken.is_none() {
+                        // With the mark of a thread that gives up, readers would queue up behind nobody.
+                        self.wake_all();
                     }
                     return taken;
                 }

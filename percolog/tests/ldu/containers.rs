@@ -5,8 +5,8 @@ use crate::{VARIANTS, of};
 use percolog::ldu::{
     Bag, Container, Deferred, Entry, Member, OnDrop, Policy, Reason, Refused, Sorted, Variant,
 };
-use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
 
 fn sorted<T: Ord + Copy + Send + Sync>(deferred: &Deferred<Sorted<T>, Machine>) -> Vec<T> {
     deferred.synchronize().iter().copied().collect()
@@ -153,6 +153,65 @@ fn dropping_a_container_unlinks_what_is_in_it_and_what_is_in_its_log() {
     }
 }
 
+/// Writes down, where its test can see it, what it is told.
+struct Witness(Arc<Mutex<Vec<(bool, u32)>>>, Bag<u32>);
+
+impl Container for Witness {
+    type Item = u32;
+
+    fn insert(&mut self, member: Member<u32>) {
+        self.0.lock().unwrap().push((true, *member));
+        self.1.insert(member);
+    }
+
+    fn remove(&mut self, entry: &Entry<u32>, position: u64) -> Option<Member<u32>> {
+        self.0.lock().unwrap().push((false, **entry));
+        self.1.remove(entry, position)
+    }
+}
+
+/// An empty log does not mean that nothing is left to do: entries are in the container, and a merge that was to look at a
+/// few of them only has taken all of them out of the log.
+#[test]
+fn dropping_a_container_leaves_nothing_to_do_though_its_log_is_empty() {
+    for variant in VARIANTS {
+        for on_drop in [OnDrop::Apply, OnDrop::Discard] {
+            let seen = Arc::default();
+            let witness = Witness(Arc::clone(&seen), Bag::new());
+            let deferred = of(variant).on_drop(on_drop).build(witness);
+            let entries: [_; 6] = std::array::from_fn(|at| Entry::new(at as u32));
+            for entry in &entries[..3] {
+                deferred.insert(entry).unwrap();
+            }
+            drop(deferred.synchronize());
+            deferred.remove(&entries[0]).unwrap();
+            for entry in &entries[3..] {
+                deferred.insert(entry).unwrap();
+            }
+            // All four have left the log, and one of them has been looked at.
+            assert_eq!(deferred.drain(1).executed, 1);
+            assert_eq!(deferred.stats().pending, 3);
+            drop(deferred);
+            let mut seen = seen.lock().unwrap().split_off(3);
+            match on_drop {
+                OnDrop::Apply => {
+                    seen.sort_unstable();
+                    assert_eq!(seen, [(false, 0), (true, 3), (true, 4), (true, 5)]);
+                }
+                _ => assert_eq!(seen.len(), 1),
+            }
+            let other = Deferred::new(Bag::new());
+            for entry in entries {
+                assert!(!entry.is_linked());
+                other.insert(&entry).unwrap();
+                other.remove(&entry).unwrap();
+                drop(other.synchronize());
+                assert!(entry.try_unwrap().is_ok());
+            }
+        }
+    }
+}
+
 #[test]
 fn handles_may_go_while_the_entry_is_queued() {
     static ALIVE: AtomicUsize = AtomicUsize::new(0);
@@ -227,6 +286,57 @@ fn a_limit_makes_updates_merge_or_is_told() {
         assert_eq!(growing.drain(10).executed, 10);
         assert_eq!(growing.stats().pending, 81);
     }
+}
+
+#[test]
+fn what_came_and_went_makes_room_in_a_full_log_without_a_merge() {
+    let counted = Arc::new(());
+    let entry = || Entry::new(Arc::clone(&counted));
+    let deferred = of(Variant::PerCore).limit(8).build(Bag::new());
+    for _ in 0..1000 {
+        let entry = entry();
+        deferred.insert(&entry).unwrap();
+        deferred.remove(&entry).unwrap();
+        assert!(deferred.stats().pending <= 8);
+        // This handle, and those in the log.
+        assert!(Arc::strong_count(&counted) <= 1 + 1 + 8);
+    }
+    assert_eq!(deferred.stats().merges, 0);
+    // Between entries that stay, with handles that stay.
+    let entries: Vec<_> = std::iter::repeat_with(entry).take(12).collect();
+    drop(deferred.synchronize());
+    for entry in &entries[..8] {
+        deferred.insert(entry).unwrap();
+    }
+    for at in [0, 2, 3, 5, 7] {
+        deferred.remove(&entries[at]).unwrap();
+    }
+    let before = deferred.stats().merges;
+    for entry in &entries[8..] {
+        deferred.insert(entry).unwrap();
+    }
+    assert_eq!(deferred.stats().pending, 3 + 4);
+    // One of those that were taken out of the log.
+    deferred.insert(&entries[3]).unwrap();
+    assert_eq!(deferred.stats().merges, before);
+    let expected = [1, 3, 4, 6, 8, 9, 10, 11];
+    {
+        let guard = deferred.synchronize();
+        assert_eq!(guard.len(), expected.len());
+        for at in expected {
+            assert!(guard.members().any(|member| member.is(&entries[at])));
+        }
+    }
+    // Where most stay somebody has to merge.
+    for entry in &entries {
+        let _ = deferred.remove(entry);
+    }
+    drop(deferred.synchronize());
+    let before = deferred.stats().updater_merges;
+    entries
+        .iter()
+        .for_each(|entry| deferred.insert(entry).unwrap());
+    assert_eq!(deferred.stats().updater_merges, before + 1);
 }
 
 #[test]

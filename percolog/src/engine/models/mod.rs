@@ -122,6 +122,7 @@ pub(super) struct Pad(Vec<(u64, Note)>);
 impl Queue<Notes> for Pad {
     type Operation = Note;
     type Scratch = ();
+    type Swept = ();
     const STAMPED: bool = true;
 
     fn new(_limits: Limits) -> Self {
@@ -138,6 +139,8 @@ impl Queue<Notes> for Pad {
         self.0.push((stamp, note));
         Absorbed::Nothing
     }
+
+    fn sweep(&mut self) {}
 
     fn len(&self) -> usize {
         self.0.len()

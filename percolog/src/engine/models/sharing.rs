@@ -3,7 +3,7 @@
 use super::{PATIENT, explore, join, journal, spawn_on};
 use crate::engine::{Options, Synchronized};
 use crate::sync::atomic::{AtomicUsize, Ordering};
-use crate::sync::{ObjectLock, Patience, UnsafeCell};
+use crate::sync::{ObjectLock, Patience, SlotLock, UnsafeCell};
 use alloc::vec::Vec;
 use loom::sync::Arc;
 use loom::thread;
@@ -268,5 +268,31 @@ fn trying_excludes_as_well() {
         }
         assert!(join(other) || taken, "somebody was first");
         assert_eq!(locked.read(), usize::from(taken));
+    });
+}
+
+/// Who wants the lock only for what its holder does meanwhile goes on as soon as that is done, and the lock is still held.
+#[test]
+fn who_waits_for_what_is_settled_meanwhile_does_not_wait_for_the_release() {
+    explore(|| {
+        let settled = Arc::new(SlotLock::new(false));
+        let locked = Locked::new();
+        assert!(locked.lock.exclusive(Patience::Unlimited));
+        let holder = {
+            let (locked, settled) = (locked.clone(), settled.clone());
+            thread::spawn(move || {
+                *settled.lock().get() = true;
+                locked.lock.let_updaters_go();
+            })
+        };
+        let updater = {
+            let locked = locked.clone();
+            thread::spawn(move || {
+                assert!(!locked.lock.exclusive_unless(|| *settled.lock().get()));
+            })
+        };
+        holder.join().expect("no panic");
+        updater.join().expect("no panic");
+        locked.lock.release_exclusive();
     });
 }

@@ -149,6 +149,51 @@ fn an_entry_of_the_common_list_is_freed_once() {
     freed_once(Variant::Global);
 }
 
+/// A full log, and an entry in it that came and went: while one thread makes room, another one uses the entry.
+fn while_room_is_made(other: impl Fn(&Subject, Entry<Arc<()>>) + Copy + Send + Sync + 'static) {
+    explore(move || {
+        bind(0, 0);
+        let subject = Arc::new(
+            Builder::new()
+                .limit(1)
+                .build_in(Bag::new(), Scripted::default()),
+        );
+        let (gone, new) = (entry(), entry());
+        subject.insert(&gone).unwrap();
+        subject.remove(&gone).unwrap();
+        let makes_room = thread::spawn({
+            let (subject, new) = (Arc::clone(&subject), new.clone());
+            move || {
+                bind(0, 0);
+                subject.insert(&new).unwrap();
+            }
+        });
+        let uses = thread::spawn({
+            let subject = Arc::clone(&subject);
+            move || {
+                bind(1, 0);
+                other(&subject, gone);
+            }
+        });
+        join(makes_room);
+        join(uses);
+        assert!(has(&subject, &new));
+    });
+}
+
+#[test]
+fn an_entry_comes_back_while_it_leaves_a_full_log() {
+    while_room_is_made(|subject, gone| {
+        subject.insert(&gone).unwrap();
+        assert!(has(subject, &gone));
+    });
+}
+
+#[test]
+fn the_last_handle_goes_while_an_entry_leaves_a_full_log() {
+    while_room_is_made(|_subject, gone| drop(gone));
+}
+
 /// Entries come back into the log while a merge goes through it: all of them are found.
 fn queued_again(variant: Variant) {
     explore(move || {
