@@ -1,6 +1,7 @@
 //! Objects whose logs a cache lends them: the same as ever, however small the cache is.
 #![cfg(not(percolog_loom))]
 
+mod busy;
 mod kinds;
 #[path = "../common/machine.rs"]
 mod machine;

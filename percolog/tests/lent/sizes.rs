@@ -5,6 +5,7 @@ use percolog::oplog::{Lent, Operation};
 
 kind!(small, Native, CacheBuilder::new().places(16).logs(8));
 kind!(apart, Native, CacheBuilder::new().places(16));
+kind!(alone, Native, CacheBuilder::new().places(1));
 
 struct Bytes<const N: usize>(#[allow(dead_code, reason = "only its size matters")] [u64; N]);
 
@@ -35,6 +36,12 @@ fn places_are_on_lines_of_their_own() {
         stats.table_bytes >= stats.slots * 16 * percolog::cpu::LINE_SIZE,
         "{stats:?}"
     );
+    // One place alone, too, takes whole lines.
+    let object = alone::Object::boxed(crate::kinds::Notes::default());
+    object.as_ref().queue(alone::Op(Note(1)));
+    let stats = alone::cache().stats();
+    assert_ne!(stats.slots, 0);
+    assert_eq!(stats.table_bytes % percolog::cpu::LINE_SIZE, 0, "{stats:?}");
 }
 
 /// However many objects are updated, the cache has no more logs than it may, and they stay small.

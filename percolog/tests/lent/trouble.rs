@@ -1,6 +1,7 @@
 //! Guards, panics and operations that are in the way.
 
 use crate::kinds::{Grave, Note, Notes, kind};
+use crate::machine::stand_on;
 use percolog::oplog::{Cached, Lent, LogCache, Operation};
 use std::mem;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -11,6 +12,7 @@ use std::thread;
 
 kind!(held_here, Native, CacheBuilder::new().places(1));
 kind!(held_there, Native, CacheBuilder::new().places(1));
+kind!(everywhere, Moved, CacheBuilder::new().places(1));
 kind!(panicking, Native, CacheBuilder::new().places(1));
 kind!(dropped, Native, CacheBuilder::new().places(4));
 kind!(
@@ -69,6 +71,24 @@ fn an_update_does_not_wait_for_another_objects_reader() {
     for other in &others {
         assert_eq!(other.synchronize().all, [2]);
     }
+}
+
+/// Whoever is in the way is merged as a whole: what it has on the other slots happened before.
+#[test]
+fn who_is_pushed_out_is_merged_on_all_slots_and_in_order() {
+    use everywhere::{Object, Op};
+    let [one, other] = [(); 2].map(|()| Object::boxed(Notes::default()));
+    for (slot, note) in [(1, 1), (0, 2), (2, 3), (0, 4)] {
+        stand_on(slot);
+        one.as_ref().queue(Op(Note(note)));
+    }
+    stand_on(0);
+    other.as_ref().queue(Op(Note(9)));
+    assert_eq!(one.pending(), 0);
+    let stats = everywhere::cache().stats();
+    assert_eq!((stats.evictions, stats.lent, stats.pending), (1, 1, 1));
+    assert_eq!(one.synchronize().all, [1, 2, 3, 4]);
+    assert_eq!(other.synchronize().all, [9]);
 }
 
 #[test]

@@ -11,7 +11,7 @@ use crate::search::search;
 use crate::shapes::*;
 
 /// Checks a row, for each processor that it has a verdict for: `+` allowed, `-` forbidden, ` ` not asked.
-fn check(rows: Vec<(&str, &str, Classic)>, counter: Counter) {
+pub(crate) fn check(rows: Vec<(&str, &str, Classic)>, counter: Counter) {
     let mut wrong = String::new();
     for (name, verdicts, classic) in rows {
         for (processor, verdict) in [X86, Arm].into_iter().zip(verdicts.chars()) {

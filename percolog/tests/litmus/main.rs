@@ -59,3 +59,4 @@ mod protocol;
 mod search;
 mod sections;
 mod shapes;
+mod stamps;

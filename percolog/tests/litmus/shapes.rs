@@ -24,7 +24,7 @@ pub(crate) enum Between {
 }
 pub(crate) use Between::{Addr, Ctrl, Fence, Membarrier, Po};
 
-fn classic(program: Program, outcome: impl Fn(&End) -> bool + 'static) -> Classic {
+pub(crate) fn classic(program: Program, outcome: impl Fn(&End) -> bool + 'static) -> Classic {
     Classic {
         program,
         outcome: Box::new(outcome),
