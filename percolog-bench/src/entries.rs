@@ -1,15 +1,17 @@
 //! Timeouts that are set and, nearly always, unset in time: a sorted structure into which every thread puts keys of its own and takes them
 //! out again, and which is read in the end.
 //!
-//! And what single updates cost: [`cancelled`], [`queued`] and [`delivered`] on one thread, beside [`plain`], the least that keeping a
-//! note for later can cost.
+//! And what single updates cost: [`cancelled`], [`queued`] and [`delivered`] on one thread, beside the locked exchanges that they are made
+//! of ([`exchanged`]); and [`plain`], what keeping a note for later costs where no order between threads is asked for.
 
 use std::fmt;
 use std::hint::black_box;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use crossbeam_skiplist::SkipSet;
 use percolog::ldu::{Bag, Builder, Deferred, Entry, Policy, Sorted, Variant};
+use percolog::reduce::{Merge, Reducer};
 
 use crate::runner::{self, Cell, RunError, Settings, Workload};
 
@@ -232,23 +234,54 @@ pub fn delivered(batches: u64) -> Duration {
     enqueued(batches).1
 }
 
-/// The least there is: [`BATCH`] notes of 16 bytes are written one behind the other by the only thread that does, without a lock or a stamp,
-/// and read in the end; so many times.
+/// The time of so many exchanges of a word that nobody else uses, each of which depends on the one before.
+#[must_use]
+pub fn exchanged(exchanges: u64) -> Duration {
+    let word = AtomicU64::new(0);
+    let started = Instant::now();
+    for _ in 0..exchanges {
+        let word = black_box(&word);
+        let now = word.load(Ordering::Acquire);
+        let exchanged = word.compare_exchange(now, now ^ 1, Ordering::AcqRel, Ordering::Relaxed);
+        black_box(exchanged.is_ok());
+    }
+    started.elapsed()
+}
+
+/// Notes that are kept before somebody takes them.
+pub const NOTES: u64 = 2048;
+
+/// Notes of one thread, or of all, with room for as many as there are between two looks.
+struct Notes(Vec<(u64, u64)>);
+
+impl Default for Notes {
+    fn default() -> Self {
+        Self(Vec::with_capacity(NOTES as usize))
+    }
+}
+
+impl Merge for Notes {
+    fn merge(&mut self, other: &Self) {
+        self.0.extend_from_slice(&other.0);
+    }
+}
+
+/// The time of [`NOTES`] notes of 16 bytes, each put without a stamp behind the last one that its thread has kept, and of taking them
+/// all; so many times. Every thread is the only writer of what it keeps, so there is no lock either: a [`Reducer`] of lists.
 ///
 /// # Panics
-/// If the read does not show the notes.
+/// If what is taken is not what was kept.
 #[must_use]
 pub fn plain(batches: u64) -> Duration {
-    let mut notes: Vec<(u64, u64)> = Vec::with_capacity(BATCH as usize);
+    let notes: Reducer<Notes> = Reducer::new();
     let started = Instant::now();
     for _ in 0..batches {
-        for turn in 0..BATCH {
-            notes.push(black_box((turn, 1)));
+        for turn in 0..NOTES {
+            let by = black_box(1);
+            notes.update(|kept| kept.0.push((turn, by)));
         }
-        let sum = notes
-            .drain(..)
-            .fold(0u64, |sum, (_, by)| sum.wrapping_add(by));
-        assert_eq!(black_box(sum), BATCH);
+        let sum = notes.take().0.iter().fold(0u64, |sum, (_, by)| sum + by);
+        assert_eq!(sum, NOTES);
     }
     started.elapsed()
 }

@@ -1,7 +1,7 @@
 //! Containers without stamps: what single updates cost, and timeouts beside the skip list that programs have today.
 
 use percolog_bench::entries::{
-    self, BATCH, GlobalEntries, PerCoreEntries, SkipListEntries, Timeouts, run,
+    self, BATCH, GlobalEntries, NOTES, PerCoreEntries, SkipListEntries, Timeouts, run,
 };
 
 use crate::figures::{Line, Target, Unit, duel, medians, millions, nanoseconds_each, on};
@@ -46,26 +46,34 @@ pub(crate) fn all(effort: Effort) -> Measured {
 fn single(effort: Effort) -> Vec<Line> {
     const UPDATES: u64 = 1_000_000;
     const BATCHES: u64 = 4000;
-    let [cancelled, queued, delivered, plain] = medians(
+    const TAKEN: u64 = 256;
+    let [cancelled, queued, delivered, exchanged, plain] = medians(
         effort.samples,
         [
             &|| nanoseconds_each(entries::cancelled(UPDATES), UPDATES),
             &|| nanoseconds_each(entries::queued(BATCHES), BATCHES * BATCH),
             &|| nanoseconds_each(entries::delivered(BATCHES), BATCHES * BATCH),
-            &|| nanoseconds_each(entries::plain(BATCHES), BATCHES * BATCH),
+            &|| nanoseconds_each(entries::exchanged(UPDATES), UPDATES),
+            &|| nanoseconds_each(entries::plain(TAKEN), TAKEN * NOTES),
         ],
     );
-    let line = |name: &str, value: f64, bound: f64| {
-        Line::published(name, value, Unit::Nanoseconds).target(Target::ValueAtMost(bound))
-    };
+    let line = |name: &str, value: f64| Line::published(name, value, Unit::Nanoseconds);
     vec![
-        line("Deferred, an update that cancels", cancelled, 7.0),
-        line("Deferred, an update that enqueues", queued, 18.0),
-        Line::published(
+        line("Deferred, an update that cancels", cancelled)
+            .beside("one locked exchange", exchanged)
+            .target(Target::ValueAtMost(7.0)),
+        line("Deferred, an update that enqueues", queued)
+            .beside("two locked exchanges", 2.0 * exchanged)
+            .target(Target::ValueAtMost(18.0)),
+        line(
             "Deferred, an update that enqueues, and its delivery",
             delivered,
-            Unit::Nanoseconds,
-        ),
-        line("plain append without a stamp, and its delivery", plain, 2.5),
+        )
+        .beside("three locked exchanges", 3.0 * exchanged),
+        line(
+            "plain append without a stamp (a Reducer of lists), and its delivery",
+            plain,
+        )
+        .target(Target::ValueAtMost(2.5)),
     ]
 }
