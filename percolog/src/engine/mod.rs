@@ -30,6 +30,7 @@ mod object;
 #[cfg(feature = "std")]
 mod periodic;
 mod queue;
+mod room;
 mod slots;
 mod stats;
 

@@ -5,6 +5,7 @@ use super::dirty::DirtyMarks;
 use super::gate::{Door, Gate, is_panicking};
 use super::limits::{Full, OnDrop, Options, Policy, Reason};
 use super::queue::{Absorbed, Queue};
+use super::room::{Crowded, merge_or_grow, merge_unless_busy};
 use super::slots::{Slot, Slots};
 use super::stats::{Account, Stats};
 use crate::cpu::{self, CoreId, Environment};
@@ -112,12 +113,6 @@ impl<S, Q: Queue<S>, E: Environment> Object<S, Q, E> {
         } else {
             Err(Refusal::Busy)
         }
-    }
-
-    /// Takes the object, which this thread does not hold, for itself unless `settled` says first that there is no more need to.
-    fn enter_unless(&self, settled: impl FnMut() -> bool) -> Option<Door<'_>> {
-        let entered = self.center.gate.lock.exclusive_unless(settled);
-        entered.then(|| self.door())
     }
 
     /// Takes the object for sharing.
@@ -297,7 +292,11 @@ impl<S, Q: Queue<S>, E: Environment> Object<S, Q, E> {
             return Ok(());
         }
         match self.options.policy {
-            Policy::Merge => self.merge_or_grow(|| self.append_made(&mut make, Bound::Hard)),
+            Policy::Merge => merge_or_grow(self, (), |()| {
+                let done = self.append_made(&mut make, Bound::Hard);
+                done.then_some(()).ok_or(())
+            })
+            .map_err(|full| full.reason),
             Policy::Grow | Policy::Full | Policy::Discard | Policy::MergeOrDiscard => {
                 Err(Reason::Limit)
             }
@@ -479,20 +478,9 @@ impl<S, Q: Queue<S>, E: Environment> Object<S, Q, E> {
             Err(operation) => operation,
         };
         match self.options.policy {
-            Policy::Merge => {
-                let mut left = Some(operation);
-                self.merge_or_grow(|| {
-                    let Some(operation) = left.take() else {
-                        unreachable!("asked again only after it came back")
-                    };
-                    left = self.append(operation, origin, Bound::Hard).err();
-                    left.is_none()
-                })
-                .or_else(|reason| match left {
-                    Some(operation) => Err(Full { operation, reason }),
-                    None => Ok(()),
-                })
-            }
+            Policy::Merge => merge_or_grow(self, operation, |operation| {
+                self.append(operation, origin, Bound::Hard)
+            }),
             Policy::Grow | Policy::Full => Err(Full {
                 operation,
                 reason: Reason::Limit,
@@ -523,12 +511,8 @@ impl<S, Q: Queue<S>, E: Environment> Object<S, Q, E> {
         operation: Q::Operation,
         origin: Origin,
     ) -> Result<(), Q::Operation> {
-        if self.is_poisoned() {
+        if !merge_unless_busy(self) {
             return Err(operation);
-        }
-        match self.enter(Wait::No) {
-            Ok(door) => self.merge_for_updater(door),
-            Err(_) => return Err(operation),
         }
         self.append(operation, origin, Bound::Threshold)
     }
@@ -543,39 +527,6 @@ impl<S, Q: Queue<S>, E: Environment> Object<S, Q, E> {
     /// Whether this slot's queue is below its limit just now.
     fn is_short(&self) -> bool {
         self.with_queue(|queue| queue.len() < self.options.limit)
-    }
-
-    /// Merges, or waits for who does, until `append` finds room below the hard limit.
-    fn merge_or_grow(&self, mut append: impl FnMut() -> bool) -> Result<(), Reason> {
-        let mut refused = if self.is_poisoned() {
-            Reason::Poisoned
-        } else {
-            match self.enter(Wait::No) {
-                Ok(door) => {
-                    self.merge_for_updater(door);
-                    Reason::Limit
-                }
-                Err(Refusal::Held) => Reason::Held,
-                Err(Refusal::Busy) => Reason::Busy,
-            }
-        };
-        loop {
-            if append() {
-                return Ok(());
-            }
-            // Waiting for oneself, or for nothing, cannot help.
-            if let Reason::Held | Reason::Poisoned = refused {
-                return Err(refused);
-            }
-            // Somebody else merges or reads, and the queue is at its hard limit: until they have taken it. All others that were
-            // full then wait as well, and would merge one after the other what little there is by then.
-            if let Some(door) = self.enter_unless(|| self.is_short()) {
-                self.merge_for_updater(door);
-            }
-            if self.is_poisoned() {
-                refused = Reason::Poisoned;
-            }
-        }
     }
 
     /// Calls `f` with this slot's queue, locked.
@@ -609,6 +560,25 @@ impl<S, Q: Queue<S>, E: Environment> Object<S, Q, E> {
             stats.discarded += slot.discarded;
         }
         stats
+    }
+}
+
+impl<S, Q: Queue<S>, E: Environment> Crowded for Object<S, Q, E> {
+    fn is_poisoned(&self) -> bool {
+        self.is_poisoned()
+    }
+
+    fn enter(&self, wait: Wait) -> Result<Door<'_>, Refusal> {
+        self.enter(wait)
+    }
+
+    fn enter_unless_short(&self) -> Option<Door<'_>> {
+        let entered = self.center.gate.lock.exclusive_unless(|| self.is_short());
+        entered.then(|| self.door())
+    }
+
+    fn merge_for_updater(&self, door: Door<'_>) {
+        self.merge_for_updater(door);
     }
 }
 

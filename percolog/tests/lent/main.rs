@@ -2,6 +2,7 @@
 #![cfg(not(percolog_loom))]
 
 mod busy;
+mod full;
 mod kinds;
 #[path = "../common/machine.rs"]
 mod machine;

@@ -4,10 +4,12 @@ use super::cache::{Cache, LentQueue, Place, Table};
 use super::evict::Eviction;
 use super::object::Lent;
 use crate::cpu::{self, CoreId, Environment};
+use crate::engine::gate::Door;
 use crate::engine::limits::{Full, Policy, Reason};
 use crate::engine::object::{Bound, Origin, Refusal, Wait};
 use crate::engine::queue::{Absorbed, Queue};
-use crate::sync::{Backoff, Patience};
+use crate::engine::room::{Crowded, merge_or_grow, merge_unless_busy};
+use crate::sync::Backoff;
 
 /// What became of an attempt to append.
 enum Attempt<O, T> {
@@ -275,7 +277,9 @@ impl<S, Q: Queue<S>, E: Environment> Cache<S, Q, E> {
         origin: Origin,
     ) -> Result<(), Full<Q::Operation>> {
         match self.options.objects.policy {
-            Policy::Merge => self.merge_or_grow(object, operation, origin),
+            Policy::Merge => merge_or_grow(&self.of(object), operation, |operation| {
+                self.append(object, operation, origin, Bound::Hard)
+            }),
             Policy::Grow | Policy::Full => Err(Full {
                 operation,
                 reason: Reason::Limit,
@@ -311,49 +315,39 @@ impl<S, Q: Queue<S>, E: Environment> Cache<S, Q, E> {
         operation: Q::Operation,
         origin: Origin,
     ) -> Result<(), Q::Operation> {
-        if object.is_poisoned() {
+        if !merge_unless_busy(&self.of(object)) {
             return Err(operation);
-        }
-        match self.enter(object, Wait::No) {
-            Ok(door) => self.merge_for_updater(object, door),
-            Err(_) => return Err(operation),
         }
         self.append(object, operation, origin, Bound::Threshold)
     }
 
-    fn merge_or_grow(
-        &self,
-        object: &Lent<S>,
-        mut operation: Q::Operation,
-        origin: Origin,
-    ) -> Result<(), Full<Q::Operation>> {
-        let mut wait = Wait::No;
-        loop {
-            let refused = if object.is_poisoned() {
-                Reason::Poisoned
-            } else {
-                match self.enter(object, wait) {
-                    Ok(door) => {
-                        self.merge_for_updater(object, door);
-                        Reason::Limit
-                    }
-                    Err(Refusal::Held) => Reason::Held,
-                    Err(Refusal::Busy) => Reason::Busy,
-                }
-            };
-            match self.append(object, operation, origin, Bound::Hard) {
-                Ok(()) => return Ok(()),
-                Err(back) => operation = back,
-            }
-            if matches!(refused, Reason::Held | Reason::Poisoned) {
-                // Waiting cannot help.
-                return Err(Full {
-                    operation,
-                    reason: refused,
-                });
-            }
-            wait = Wait::For(Patience::Unlimited);
+    fn of<'a>(&'a self, object: &'a Lent<S>) -> InCache<'a, S, Q, E> {
+        InCache {
+            cache: self,
+            object,
         }
+    }
+
+    /// Whether the object has no queue on this slot just now, or one below its limit.
+    fn is_short(&self, object: &Lent<S>) -> bool {
+        let limit = self.options.objects.limit;
+        cpu::without_preemption(|| {
+            let table = self.table(self.environment.slot());
+            let mut held = table.places[self.place(object)].lock();
+            let place = held.get();
+            if place.tag == Some(object.tag()) {
+                return place
+                    .queue
+                    .as_ref()
+                    .is_none_or(|here| here.queue.len() < limit);
+            }
+            // Under the lock of the place, as in `take`.
+            let mut side = table.side.lock();
+            let mut aside = side.get().aside.iter();
+            aside
+                .find(|(tag, _)| *tag == object.tag())
+                .is_none_or(|(_, here)| here.queue.len() < limit)
+        })
     }
 
     /// Queues many operations with few locks and stamps.
@@ -465,5 +459,32 @@ impl<S, Q> Place<S, Q> {
             Some(queue) => queue,
             None => unreachable!("a tagged place has a queue"),
         }
+    }
+}
+
+/// An object and the cache that lends it queues.
+struct InCache<'a, S, Q: Queue<S>, E: Environment> {
+    cache: &'a Cache<S, Q, E>,
+    object: &'a Lent<S>,
+}
+
+impl<S, Q: Queue<S>, E: Environment> Crowded for InCache<'_, S, Q, E> {
+    fn is_poisoned(&self) -> bool {
+        self.object.is_poisoned()
+    }
+
+    fn enter(&self, wait: Wait) -> Result<Door<'_>, Refusal> {
+        self.cache.enter(self.object, wait)
+    }
+
+    fn enter_unless_short(&self) -> Option<Door<'_>> {
+        let Self { cache, object } = self;
+        let lock = &object.gate.lock;
+        let entered = lock.exclusive_unless(|| cache.is_short(object));
+        entered.then(|| object.door())
+    }
+
+    fn merge_for_updater(&self, door: Door<'_>) {
+        self.cache.merge_for_updater(self.object, door);
     }
 }

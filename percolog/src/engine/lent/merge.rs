@@ -141,6 +141,8 @@ impl<S, Q: Queue<S>, E: Environment> Cache<S, Q, E> {
         if latest > self.stamp() {
             self.disorder(latest);
         }
+        // Who waits with a full queue has none now, and need not wait for the operations to be executed.
+        object.gate.lock.let_updaters_go();
     }
 
     /// Applies up to `budget` operations of a batch, and returns how many; keeps what is left. Looks first, if it is
