@@ -167,6 +167,16 @@ impl LogMemoryFigure {
     }
 }
 
+/// `15 million`, `1234`.
+pub(crate) fn count(objects: u64) -> String {
+    match objects / 1_000_000 {
+        millions if millions > 0 && objects.is_multiple_of(1_000_000) => {
+            format!("{millions} million")
+        }
+        _ => objects.to_string(),
+    }
+}
+
 /// `3.12 GB`, `98.1 MB`.
 pub(crate) fn size(bytes: u64) -> String {
     if bytes >= 1_000_000_000 {
@@ -179,7 +189,9 @@ pub(crate) fn size(bytes: u64) -> String {
 fn text(output: &Output, figure: &LogMemoryFigure) -> String {
     let mut text = output.strong(&format!(
         "{} objects with a counter each, on {} cores ({})",
-        figure.objects, figure.cores, figure.figure
+        count(figure.objects),
+        figure.cores,
+        figure.figure
     ));
     text.push_str("\n\n");
     let heads = ["an object", "resident", "each", "thesis"];

@@ -2,7 +2,7 @@
 
 use std::fmt::Write;
 
-use super::log_memory::{LogMemoryFigure, size};
+use super::log_memory::{LogMemoryFigure, count, size};
 use crate::format;
 use crate::report::chart::{class, escape};
 use crate::report::destination::MARK;
@@ -37,7 +37,7 @@ pub(super) fn html(figure: &LogMemoryFigure) -> String {
 <ul class="findings">
 "#,
         include_str!("../report/page.css"),
-        figure.objects,
+        count(figure.objects),
         figure.cores,
         escape(figure.figure),
         escape(&machine.processor),
