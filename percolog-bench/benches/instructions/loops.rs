@@ -9,6 +9,7 @@ use percolog::reclaim::{Domain, Link, Owned};
 use percolog::reduce::{Reducer, Sum};
 use percolog::refcount::CoreArc;
 use percolog_bench::append::{Note, NoteLog};
+use percolog_bench::entries;
 use percolog_bench::peers::{AbsorbingEdit, Edit};
 
 /// A loop of one kind of operation.
@@ -34,6 +35,10 @@ pub(crate) enum Loop {
     QueueEdit,
     /// The same, absorbed by replacement.
     QueueAbsorbed,
+    /// `Deferred::insert` and `Deferred::remove` of an entry that is in the log: each cancels the one before.
+    EntryCancelled,
+    /// `Deferred::insert` and `Deferred::remove` of entries that are not in the log, with their share of the merges.
+    EntryQueued,
     /// `Logged::synchronize` with nothing pending.
     SynchronizeClean,
     /// One `queue` and one `synchronize`.
@@ -51,7 +56,7 @@ static TOTAL: Reducer<Sum<u64>> = Reducer::new();
 static DOMAIN: Domain = Domain::new();
 
 impl Loop {
-    pub(crate) const ALL: [Self; 14] = [
+    pub(crate) const ALL: [Self; 16] = [
         Self::Current,
         Self::CounterAdd,
         Self::CounterSum,
@@ -62,6 +67,8 @@ impl Loop {
         Self::Update,
         Self::QueueEdit,
         Self::QueueAbsorbed,
+        Self::EntryCancelled,
+        Self::EntryQueued,
         Self::SynchronizeClean,
         Self::QueueAndSynchronize,
         Self::Section,
@@ -81,6 +88,8 @@ impl Loop {
             Self::Update => "update",
             Self::QueueEdit => "queue_edit",
             Self::QueueAbsorbed => "queue_absorbed",
+            Self::EntryCancelled => "entry_cancelled",
+            Self::EntryQueued => "entry_queued",
             Self::SynchronizeClean => "synchronize_clean",
             Self::QueueAndSynchronize => "queue_and_synchronize",
             Self::Section => "section",
@@ -167,6 +176,12 @@ impl Loop {
                     });
                 }
                 black_box(set.into_inner());
+            }
+            Self::EntryCancelled => {
+                black_box(entries::cancelled(operations));
+            }
+            Self::EntryQueued => {
+                black_box(entries::delivered(operations / entries::BATCH));
             }
             Self::SynchronizeClean => {
                 let log = NoteLog::new(0);

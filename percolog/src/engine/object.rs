@@ -280,23 +280,40 @@ impl<S, Q: Queue<S>, E: Environment> Object<S, Q, E> {
     /// is called: whoever learns through a trace that `make` leaves elsewhere that there is something
     /// queued here can rely on every merge that begins later to find it. For queues without stamps.
     ///
-    /// `make` is called with the slot's lock held, so it waits for nothing, and at most once.
-    #[inline]
-    pub(crate) fn queue_made(
+    /// `make` is called with the slot's lock held, so it waits for nothing, and once if there is room, else not at all. What
+    /// it returns beside comes back.
+    #[inline(always)]
+    pub(crate) fn queue_made<R>(
         &self,
-        mut make: impl FnMut() -> Option<Q::Operation>,
-    ) -> Result<(), Reason> {
-        if self.append_made(&mut make, Bound::Threshold)
-            || self.sweep() && self.append_made(&mut make, Bound::Threshold)
+        make: impl FnOnce() -> (Option<Q::Operation>, R) + Copy,
+    ) -> Result<R, Reason> {
+        match self.append_made::<R, false>(make) {
+            Some(made) => Ok(made),
+            None => self.make_at_limit(make),
+        }
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn make_at_limit<R>(
+        &self,
+        make: impl FnOnce() -> (Option<Q::Operation>, R) + Copy,
+    ) -> Result<R, Reason> {
+        if self.sweep()
+            && let Some(made) = self.append_made::<R, true>(make)
         {
-            return Ok(());
+            return Ok(made);
         }
         match self.options.policy {
-            Policy::Merge => merge_or_grow(self, (), |()| {
-                let done = self.append_made(&mut make, Bound::Hard);
-                done.then_some(()).ok_or(())
-            })
-            .map_err(|full| full.reason),
+            Policy::Merge => {
+                let mut made = None;
+                merge_or_grow(self, (), |()| {
+                    made = self.append_made::<R, true>(make);
+                    made.is_some().then_some(()).ok_or(())
+                })
+                .map_err(|full| full.reason)?;
+                Ok(made.unwrap_or_else(|| unreachable!("there was room")))
+            }
             Policy::Grow | Policy::Full | Policy::Discard | Policy::MergeOrDiscard => {
                 Err(Reason::Limit)
             }
@@ -359,10 +376,19 @@ impl<S, Q: Queue<S>, E: Environment> Object<S, Q, E> {
         &self.options
     }
 
-    /// Whether there was room, and `make` was called.
+    /// What `make` returned, if there was room and it was called. `AT_LIMIT`: up to the hard limit; known to the compiler, so that it
+    /// makes two of these, and can put the one for every update where it is called.
     #[inline(always)]
-    fn append_made(&self, make: &mut impl FnMut() -> Option<Q::Operation>, bound: Bound) -> bool {
+    fn append_made<R, const AT_LIMIT: bool>(
+        &self,
+        make: impl FnOnce() -> (Option<Q::Operation>, R),
+    ) -> Option<R> {
         debug_assert!(!Q::STAMPED);
+        let bound = if AT_LIMIT {
+            Bound::Hard
+        } else {
+            Bound::Threshold
+        };
         let slot = self.environment.slot();
         cpu::without_preemption(|| {
             let mut held = self.slots.get(slot, &self.options).lock();
@@ -371,14 +397,16 @@ impl<S, Q: Queue<S>, E: Environment> Object<S, Q, E> {
                 return None;
             }
             self.mark(slot, here);
-            let absorbed = match make() {
+            let (operation, made) = make();
+            let absorbed = match operation {
                 Some(operation) => here.queue.append(operation, 0, None),
                 None => Absorbed::Nothing,
             };
             drop(held);
-            Some(absorbed)
+            Some((absorbed, made))
         })
-        .is_some()
+        // What was absorbed is dropped without the lock.
+        .map(|(_absorbed, made)| made)
     }
 
     /// Whether a slot's queue may be appended to.

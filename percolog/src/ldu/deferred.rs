@@ -214,12 +214,26 @@ impl<C: Container, E: Environment> Deferred<C, E> {
         node.wanted_in(node.load()) == Some(self.identity.get())
     }
 
+    #[inline(always)]
     pub(super) fn home(&self) -> u64 {
         self.identity.get()
     }
 
     #[inline]
     fn update(&self, entry: &Entry<C::Item>, insert: bool) -> Result<(), Refused> {
+        let node = entry.node();
+        let word = node.load();
+        // What most updates of an entry that comes and goes find, and all that they do.
+        if let Some(new) = node.cancelling(word, self.home(), insert)
+            && node.exchange(word, new)
+        {
+            return Ok(());
+        }
+        self.update_whatever(entry, insert)
+    }
+
+    #[inline(never)]
+    fn update_whatever(&self, entry: &Entry<C::Item>, insert: bool) -> Result<(), Refused> {
         let node = entry.node();
         let home = self.home();
         loop {
@@ -232,7 +246,7 @@ impl<C: Container, E: Environment> Deferred<C, E> {
                 }
                 Step::Queue(new, record) => match self.variant {
                     Variant::PerCore => {
-                        if let Some(outcome) = self.enqueue(entry, home, insert) {
+                        if let Some(outcome) = self.enqueue(entry, insert, word, (new, record)) {
                             return outcome;
                         }
                     }
@@ -258,48 +272,36 @@ impl<C: Container, E: Environment> Deferred<C, E> {
         }
     }
 
-    /// Updates an entry that had to be put into the slot's log when it was looked at last. `None`: look
-    /// again.
+    /// Updates an entry that had to be put into the slot's log, and its word to be exchanged for another, when it was looked at last:
+    /// when it was `word`. `None`: look again.
     ///
     /// The word says `QUEUED` from an instant on at which the slot is marked and its lock is held, so that
     /// every merge that begins later waits for the entry to be in the log.
+    #[inline(always)]
     fn enqueue(
         &self,
         entry: &Entry<C::Item>,
-        home: u64,
         insert: bool,
+        mut word: u64,
+        (mut new, mut record): (u64, usize),
     ) -> Option<Result<(), Refused>> {
-        let node = entry.node();
-        let mut outcome = None;
-        let queued = self.object.queue_made(|| {
+        let (node, home) = (entry.node(), self.home());
+        let queued = self.object.queue_made(move || {
             loop {
-                let word = node.load();
+                if node.exchange(word, new) {
+                    let node = entry.node;
+                    return (Some(Ticket { node, record }), Some(Ok(())));
+                }
+                word = node.load();
                 match node.step(word, home, insert) {
-                    Ok(Step::InPlace(new)) if node.exchange(word, new) => {
-                        outcome = Some(Ok(()));
-                        return None;
-                    }
-                    Ok(Step::Queue(new, record)) if node.exchange(word, new) => {
-                        outcome = Some(Ok(()));
-                        return Some(Ticket {
-                            node: entry.node,
-                            record,
-                        });
-                    }
-                    Ok(Step::InPlace(_) | Step::Queue(..)) => {}
-                    // Not with the slot's lock in hand.
-                    Ok(Step::Bind(_) | Step::Wait) => return None,
-                    Err(refused) => {
-                        outcome = Some(Err(refused));
-                        return None;
-                    }
+                    Ok(Step::Queue(next, at)) => (new, record) = (next, at),
+                    // To be looked at again, but not with the slot's lock in hand.
+                    Ok(Step::InPlace(_) | Step::Bind(_) | Step::Wait) => return (None, None),
+                    Err(refused) => return (None, Some(Err(refused))),
                 }
             }
         });
-        match queued {
-            Ok(()) => outcome,
-            Err(reason) => Some(Err(Refused::Full(reason))),
-        }
+        queued.unwrap_or_else(|reason| Some(Err(Refused::Full(reason))))
     }
 
     /// Whether the common list takes no more.

@@ -218,8 +218,7 @@ impl<T: Send + Sync, E: Environment> Fifo<T, E> {
     /// As `Deferred::enqueue`, with a stamp.
     fn enqueue(&self, entry: &Entry<Stamped<T>>, home: u64) -> Option<Result<(), Refused>> {
         let node = entry.node();
-        let mut outcome = None;
-        let queued = self.line.object.queue_made(|| {
+        let queued = self.line.object.queue_made(move || {
             loop {
                 let word = node.load();
                 match node.step(word, home, true) {
@@ -227,26 +226,17 @@ impl<T: Send + Sync, E: Environment> Fifo<T, E> {
                         if node.exchange(word, word | CLAIMED) {
                             entry.set_stamp(self.line.object.environment().stamp());
                             node.insert_queued(record);
-                            outcome = Some(Ok(()));
-                            return Some(Ticket {
-                                node: entry.node,
-                                record,
-                            });
+                            let node = entry.node;
+                            return (Some(Ticket { node, record }), Some(Ok(())));
                         }
                     }
                     // Not with the slot's lock in hand, or not needing it.
-                    Ok(_) => return None,
-                    Err(refused) => {
-                        outcome = Some(Err(refused));
-                        return None;
-                    }
+                    Ok(_) => return (None, None),
+                    Err(refused) => return (None, Some(Err(refused))),
                 }
             }
         });
-        match queued {
-            Ok(()) => outcome,
-            Err(reason) => Some(Err(Refused::Full(reason))),
-        }
+        queued.unwrap_or_else(|reason| Some(Err(Refused::Full(reason))))
     }
 
     /// Takes an entry out before its turn.

@@ -174,6 +174,17 @@ impl<T> Node<T> {
         (word & WANTED != 0).then(|| self.home(Self::current(word)))
     }
 
+    /// The word for an update that has nothing to do but to exchange it, and undoes the one before: an insertion into container `home`, or
+    /// a removal from it, of an entry whose current record is in the log there. It is what [`step`](Self::step) says of these, without the
+    /// questions that only others need an answer to.
+    #[inline(always)]
+    pub(super) fn cancelling(&self, word: u64, home: u64, insert: bool) -> Option<u64> {
+        let current = Self::current(word);
+        let before = if insert { 0 } else { WANTED };
+        let is_queued = word & (QUEUED[current] | CLAIMED | WANTED) == QUEUED[current] | before;
+        (is_queued && self.home(current) == home).then_some(word ^ WANTED)
+    }
+
     /// What an update of an entry whose word is `word` has to do: an insertion into container `home`, or a
     /// removal from it.
     pub(super) fn step(&self, word: u64, home: u64, insert: bool) -> Result<Step, Refused> {
