@@ -9,8 +9,9 @@ const VACANT: u64 = u64::MAX;
 
 /// One stamped operation, or the place where one was.
 struct Entry<O> {
-    /// `VACANT`, or the operation's stamp; the operation is there exactly in the latter case.
-    stamp: u64,
+    /// `VACANT`, or the operation's stamp; the operation is there exactly in the latter case. As bytes, so that it needs no padding:
+    /// an operation of four bytes makes an entry of twelve, not of sixteen, and so many fewer lines go to whoever merges.
+    stamp: [u8; 8],
     operation: MaybeUninit<O>,
     #[cfg(percolog_origin)]
     origin: Option<&'static Location<'static>>,
@@ -22,11 +23,16 @@ impl<O> Entry<O> {
         let _ = origin;
         Self {
             // Whatever an injected clock says.
-            stamp: stamp.min(VACANT - 1),
+            stamp: stamp.min(VACANT - 1).to_ne_bytes(),
             operation: MaybeUninit::new(operation),
             #[cfg(percolog_origin)]
             origin,
         }
+    }
+
+    #[inline(always)]
+    fn stamp(&self) -> u64 {
+        u64::from_ne_bytes(self.stamp)
     }
 }
 
@@ -95,11 +101,11 @@ impl<O> Entries<O> {
     /// popped.
     pub(super) fn get(&self, place: usize) -> Option<(u64, &O)> {
         let entry = self.row.get(place)?;
-        if entry.stamp == VACANT {
+        if entry.stamp() == VACANT {
             return None;
         }
         // SAFETY: the stamp says that the operation is there.
-        Some((entry.stamp, unsafe { entry.operation.assume_init_ref() }))
+        Some((entry.stamp(), unsafe { entry.operation.assume_init_ref() }))
     }
 
     /// Where the operation at a place was queued, if that is recorded.
@@ -116,10 +122,10 @@ impl<O> Entries<O> {
     /// Takes the operation out of a place. Not for rows of which something has been popped.
     pub(super) fn take(&mut self, place: usize) -> Option<O> {
         let entry = self.row.get_mut(place)?;
-        if entry.stamp == VACANT {
+        if entry.stamp() == VACANT {
             return None;
         }
-        entry.stamp = VACANT;
+        entry.stamp = VACANT.to_ne_bytes();
         self.gone = (self.gone + 1) | SCATTERED;
         // SAFETY: the stamp said that the operation was there, and now says that it is not.
         Some(unsafe { entry.operation.assume_init_read() })
@@ -136,7 +142,7 @@ impl<O> Entries<O> {
     ) -> Option<O> {
         let entry = &mut self.row[place];
         let before = mem::replace(entry, Entry::new(stamp, operation, origin));
-        if before.stamp == VACANT {
+        if before.stamp() == VACANT {
             self.gone = (self.gone - 1) | SCATTERED;
             return None;
         }
@@ -145,26 +151,32 @@ impl<O> Entries<O> {
         Some(unsafe { before.operation.assume_init() })
     }
 
-    /// The stamp of the first operation of a row in order.
-    #[inline]
-    pub(super) fn first(&self) -> Option<u64> {
-        debug_assert!(!self.is_scattered());
-        self.row.get(self.gone).map(|entry| entry.stamp)
+    /// The stamp of what comes so many places behind the first of a row in order.
+    #[inline(always)]
+    pub(super) fn stamp(&self, behind: usize) -> Option<u64> {
+        self.left().get(behind).map(Entry::stamp)
     }
 
-    /// Takes the first operation out of a row in order; its stamp must not be greater than `bound`.
+    /// The stamps of a row in order.
+    #[inline(always)]
+    pub(super) fn stamps(&self) -> impl Iterator<Item = u64> {
+        self.left().iter().map(Entry::stamp)
+    }
+
+    /// What is left of a row in order.
+    #[inline(always)]
+    fn left(&self) -> &[Entry<O>] {
+        debug_assert!(!self.is_scattered());
+        self.row.get(self.gone..).unwrap_or_default()
+    }
+
+    /// Takes the first operation out of a row in order.
     ///
     /// Nothing is written to the row: its lines come from another core's cache and will go back there.
-    #[inline]
-    pub(super) fn pop_up_to(
-        &mut self,
-        bound: u64,
-    ) -> Option<(O, Option<&'static Location<'static>>)> {
+    #[inline(always)]
+    pub(super) fn pop(&mut self) -> Option<(O, Option<&'static Location<'static>>)> {
         debug_assert!(!self.is_scattered());
         let entry = self.row.get(self.gone)?;
-        if entry.stamp > bound {
-            return None;
-        }
         let origin = self.origin(self.gone);
         self.gone += 1;
         // SAFETY: the operation is there: in a row in order only the first `gone` places are without
@@ -225,12 +237,12 @@ mod tests {
         for stamp in 0..10 {
             entries.push(stamp, counted.clone(), None);
         }
-        assert_eq!(entries.first(), Some(0));
+        assert_eq!(entries.stamp(0), Some(0));
         for stamp in 0..4 {
-            drop(entries.pop_up_to(3));
-            assert_eq!(entries.first(), Some(stamp + 1));
+            drop(entries.pop());
+            assert_eq!(entries.stamp(0), Some(stamp + 1));
         }
-        assert!(entries.pop_up_to(3).is_none());
+        assert!(entries.stamps().eq(4..10));
         assert_eq!(entries.len(), 6);
         assert_eq!(Arc::strong_count(&counted), 7);
         drop(entries);

@@ -3,7 +3,7 @@
 use super::entry::Entries;
 use super::index::{Index, spread};
 use super::operation::{Absorb, Operation};
-use super::tournament::Tournament;
+use super::window::{InOrder, Window};
 use crate::engine::{Absorbed, Limits, Queue};
 use alloc::vec::Vec;
 use core::fmt;
@@ -30,8 +30,8 @@ pub struct Log<O> {
 /// What merging keeps between merges.
 #[derive(Default)]
 pub struct Scratch {
-    /// Between the first stamps of queues that are in order.
-    tournament: Tournament,
+    /// What comes next of queues that are in order.
+    window: Window,
     /// Stamp, queue and place of every operation, for queues that are not in order.
     order: Vec<(u64, usize, usize)>,
     /// Absorption across queues: a queue's number and the place in it, by hash.
@@ -143,34 +143,44 @@ impl<O> Log<O> {
     where
         O: Operation<S>,
     {
-        let tournament = &mut scratch.tournament;
+        let Scratch { window, origin, .. } = scratch;
         let mut executed = 0;
-        while executed < budget && tournament.begin(firsts(queues)) {
-            let mut before = None;
-            while let Some(at) = tournament.winner() {
-                // A queue that stays ahead is emptied up to where the next one begins.
-                let stays = before == Some(at);
-                let bound = if stays { tournament.bound() } else { u64::MAX };
-                before = Some(at);
-                let queue = &mut queues[at];
-                while let Some((operation, origin)) = queue.entries.pop_up_to(bound) {
-                    executed += 1;
-                    scratch.origin = origin;
-                    queue.keep(operation.exec_keeping(state));
-                    if executed == budget {
-                        return executed;
-                    }
-                    if !stays {
-                        break;
-                    }
-                }
-                tournament.replace(queue.entries.first());
+        let mut busy = queues.iter_mut().filter(|queue| queue.entries.len() != 0);
+        let first = busy.next();
+        if let (Some(queue), None) = (first, busy.next()) {
+            // Nothing to compare with.
+            while executed < budget && queue.exec_first(state, origin) {
+                executed += 1;
             }
-            if !tournament.ends_early() {
-                break;
+            return executed;
+        }
+        while executed < budget && window.fill(queues, budget - executed) {
+            for at in window.order() {
+                if executed == budget {
+                    break;
+                }
+                executed += usize::from(queues[at].exec_first(state, origin));
             }
         }
         executed
+    }
+
+    /// Executes the first operation of a queue that is in order, if there is one.
+    #[inline(always)]
+    fn exec_first<S>(
+        &mut self,
+        state: &mut S,
+        origin: &mut Option<&'static Location<'static>>,
+    ) -> bool
+    where
+        O: Operation<S>,
+    {
+        let Some((operation, place)) = self.entries.pop() else {
+            return false;
+        };
+        *origin = place;
+        self.keep(operation.exec_keeping(state));
+        true
     }
 
     /// Executes operations in the order of their stamps, wherever in the queues they are.
@@ -216,10 +226,20 @@ impl<O> Log<O> {
     }
 }
 
-/// The first stamps of queues that are in order.
-fn firsts<O>(queues: &[Log<O>]) -> impl Iterator<Item = (usize, u64)> + Clone {
-    let queues = queues.iter().enumerate();
-    queues.filter_map(|(at, queue)| Some((at, queue.entries.first()?)))
+impl<O> InOrder for Log<O> {
+    #[inline(always)]
+    fn stamp(&self, behind: usize) -> Option<u64> {
+        self.entries.stamp(behind)
+    }
+
+    fn last(&self) -> Option<u64> {
+        self.entries.stamp(self.entries.len().checked_sub(1)?)
+    }
+
+    #[inline(always)]
+    fn stamps(&self) -> impl Iterator<Item = u64> {
+        self.entries.stamps()
+    }
 }
 
 /// Where the operation is that `later`, whose hash this is, replaces.
@@ -360,7 +380,7 @@ impl<S, O: Operation<S>> Queue<S> for Log<O> {
     }
 
     fn scratch_memory(scratch: &Scratch) -> usize {
-        scratch.tournament.memory()
+        scratch.window.memory()
             + scratch.order.capacity() * size_of::<(u64, usize, usize)>()
             + scratch.seen.allocation_size()
     }

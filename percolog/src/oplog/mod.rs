@@ -65,7 +65,7 @@ mod logged;
 mod models;
 mod operation;
 mod row;
-mod tournament;
+mod window;
 
 pub use closure::LoggedFn;
 pub use identity::{Birth, Death, unique};
