@@ -30,17 +30,18 @@ impl Channel for PercologEvents {
     fn receive(&self, wait: bool, mut deliver: impl FnMut(u64)) -> u64 {
         let mut consumer = self.0.consumer().expect("one thread at a time consumes");
         let mut count = 0;
-        let mut take = |next| match next {
+        let take = |next| match next {
             Delivered::Event(event) => {
                 deliver(event);
                 count += 1;
             }
             Delivered::Overflow { .. } => unreachable!("there is no bound"),
         };
-        if wait && let Some(first) = consumer.wait_next_for(MOMENT) {
-            take(first);
+        if wait {
+            consumer.wait_drain_for(MOMENT, take);
+        } else {
+            consumer.drain(take);
         }
-        consumer.drain(take);
         count
     }
 }

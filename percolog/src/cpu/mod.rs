@@ -31,6 +31,8 @@ mod own_lines;
 #[cfg(feature = "alloc")]
 mod per_core;
 mod platform;
+#[cfg(feature = "alloc")]
+pub(crate) mod prefetch;
 #[cfg(all(feature = "alloc", not(percolog_loom)))]
 pub(crate) mod process;
 #[cfg(feature = "std")]

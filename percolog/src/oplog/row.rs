@@ -1,6 +1,7 @@
 //! A row that grows at its end, on cache lines of its own.
 
 use crate::cpu::LINE_SIZE;
+use crate::cpu::prefetch::{MOVED_AT_ONCE, prefetch_for_write};
 use alloc::alloc::{Layout, alloc, dealloc, handle_alloc_error};
 use core::marker::PhantomData;
 use core::mem;
@@ -8,6 +9,9 @@ use core::ops::{Deref, DerefMut};
 use core::panic::UnwindSafe;
 use core::ptr::{self, NonNull};
 use core::slice;
+
+/// How many lines before a line is begun it is asked for. A line is on its way for no longer than it takes to queue what fills so many.
+const LINES_AHEAD: usize = 4;
 
 /// What a `Vec` is, but aligned to lines as soon as it fills one.
 ///
@@ -61,8 +65,31 @@ impl<T> Row<T> {
             self.grow();
         }
         // SAFETY: there is room for one more.
-        unsafe { self.start.add(self.length).write(value) };
+        let place = unsafe { self.start.add(self.length) };
+        if place.addr().get() % MOVED_AT_ONCE < size_of::<T>() {
+            self.begin_line();
+        }
+        // SAFETY: as above.
+        unsafe { place.write(value) };
         self.length += 1;
+    }
+
+    /// The next value begins a line: asks for one that will be begun soon, or, with the first value, for all up to that one.
+    ///
+    /// The row comes back from whoever merged, with its lines in that processor's cache. The owner of the row takes a lock with each value,
+    /// which waits for all earlier writes: without this, each line's way here would be waited for.
+    #[inline(always)]
+    fn begin_line(&self) {
+        let of_a_line = (MOVED_AT_ONCE / size_of::<T>()).max(1);
+        let last = self.length + LINES_AHEAD * of_a_line;
+        let mut at = last;
+        if self.length == 0 {
+            at = of_a_line;
+        }
+        while at <= last && at < self.room {
+            prefetch_for_write(self.start.as_ptr().wrapping_add(at));
+            at += of_a_line;
+        }
     }
 
     pub(super) fn clear(&mut self) {

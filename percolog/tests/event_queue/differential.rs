@@ -6,6 +6,7 @@ use crate::share::share;
 use percolog::collections::event_queue::{Builder, Delivered, EventQueue, Reason};
 use proptest::prelude::*;
 use std::collections::VecDeque;
+use std::time::Duration;
 
 const SLOTS: [u32; 5] = [0, 1, 2, 1024, 1025];
 
@@ -17,6 +18,7 @@ enum Step {
     Next,
     Drain,
     DrainBatch,
+    WaitDrain,
     OtherConsumer,
 }
 
@@ -30,6 +32,7 @@ fn step() -> impl Strategy<Value = Step> {
         2 => Just(Step::Next),
         1 => Just(Step::Drain),
         1 => Just(Step::DrainBatch),
+        1 => Just(Step::WaitDrain),
         1 => Just(Step::OtherConsumer),
     ]
 }
@@ -94,6 +97,16 @@ proptest! {
                     prop_assert_eq!(count + 1, delivered.len());
                     let expected: Vec<_> = taken.drain(..).chain(plain.take()).collect();
                     prop_assert_eq!(&delivered[1..], expected);
+                }
+                Step::WaitDrain => {
+                    if taken.is_empty() {
+                        taken.extend(plain.take());
+                    }
+                    let mut delivered = Vec::new();
+                    let count = consumer.wait_drain_for(Duration::ZERO, |next| delivered.push(next));
+                    prop_assert_eq!(count, delivered.len());
+                    let expected: Vec<_> = taken.drain(..).collect();
+                    prop_assert_eq!(delivered, expected);
                 }
                 Step::OtherConsumer => {
                     prop_assert!(queue.consumer().is_none());

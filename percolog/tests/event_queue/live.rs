@@ -138,6 +138,53 @@ fn waiting_ends_when_its_time_has_passed_and_not_with_an_event_there() {
 }
 
 #[test]
+fn a_drain_that_waits_is_given_what_comes_meanwhile() {
+    let rounds = share(20) as u32;
+    let queue = &EventQueue::new(4);
+    let (about_to_wait, hears) = mpsc::channel();
+    thread::scope(|scope| {
+        let consumes = scope.spawn(move || {
+            let mut consumer = queue.consumer().expect("there is no other");
+            let mut delivered = Vec::new();
+            for _ in 0..rounds {
+                about_to_wait.send(()).expect("somebody listens");
+                let count = consumer.wait_drain_for(Duration::MAX, |next| delivered.push(next));
+                assert_eq!(count, 1);
+            }
+            delivered
+        });
+        for round in 0..rounds {
+            hears.recv().expect("it waits in each round");
+            // Most likely it sleeps by then.
+            thread::sleep(Duration::from_millis(1));
+            queue.push(round);
+        }
+        let delivered = consumes.join().expect("it was given one event each time");
+        assert!(delivered.into_iter().eq((0..rounds).map(Delivered::Event)));
+    });
+}
+
+#[test]
+fn a_drain_that_waits_looks_only_where_nothing_is_left() {
+    let queue = EventQueue::new(10);
+    let mut consumer = queue.consumer().expect("there is no other");
+    let mut delivered = Vec::new();
+    let moment = Duration::ZERO;
+    queue.extend(1..=4);
+    assert_eq!(consumer.try_next(), Some(Delivered::Event(1)));
+    queue.push(5);
+    let panicked = catch_unwind(AssertUnwindSafe(|| {
+        consumer.wait_drain_for(moment, |next| assert_ne!(next, Delivered::Event(2)))
+    }));
+    assert!(panicked.is_err());
+    for expected in [2, 1, 0] {
+        let count = consumer.wait_drain_for(moment, |next| delivered.push(next));
+        assert_eq!(count, expected);
+    }
+    assert_eq!(delivered, [3, 4, 5].map(Delivered::Event));
+}
+
+#[test]
 fn there_is_one_consumer_and_what_it_leaves_is_the_next_ones() {
     let queue = EventQueue::new(10);
     queue.extend(1..=3);

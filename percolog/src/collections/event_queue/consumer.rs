@@ -1,12 +1,12 @@
 //! The queue, as its consumer sees it.
 
+use super::pace::Pace;
 use super::queue::EventQueue;
-use super::waiting::Delivered;
+use super::waiting::{Batch, Delivered};
 use crate::cpu::{Environment, Native};
 #[cfg(feature = "std")]
 use crate::sync::Backoff;
 use crate::sync::SlotGuard;
-use alloc::collections::VecDeque;
 use alloc::vec::Vec;
 use core::fmt;
 #[cfg(feature = "std")]
@@ -22,7 +22,23 @@ use std::time::{Duration, Instant};
 #[must_use = "the queue is free for another consumer as soon as this is dropped"]
 pub struct Consumer<'a, T: Send, E: Environment = Native> {
     queue: &'a EventQueue<T, E>,
-    taken: SlotGuard<'a, VecDeque<Delivered<T>>>,
+    taken: SlotGuard<'a, Taken<T>>,
+}
+
+/// What the consumer has taken hold of and not handed out yet.
+#[derive(Debug)]
+pub(super) struct Taken<T> {
+    batch: Batch<T>,
+    pace: Pace,
+}
+
+impl<T> Taken<T> {
+    pub(super) const fn new() -> Self {
+        Self {
+            batch: Batch::new(),
+            pace: Pace::new(),
+        }
+    }
 }
 
 impl<T: Send, E: Environment> EventQueue<T, E> {
@@ -40,10 +56,11 @@ impl<T: Send, E: Environment> Consumer<'_, T, E> {
     #[track_caller]
     fn look(&mut self) -> bool {
         let taken = self.taken.get();
-        if taken.is_empty() {
-            self.queue.log.synchronize().take(taken);
+        if taken.batch.is_empty() {
+            self.queue.log.synchronize().take(&mut taken.batch);
+            taken.pace.learn(taken.batch.len());
         }
-        !taken.is_empty()
+        !taken.batch.is_empty()
     }
 
     /// The next event, if there is one.
@@ -54,11 +71,11 @@ impl<T: Send, E: Environment> Consumer<'_, T, E> {
     /// If the queue is poisoned.
     #[track_caller]
     pub fn try_next(&mut self) -> Option<Delivered<T>> {
-        if let Some(next) = self.taken.get().pop_front() {
+        if let Some(next) = self.taken.get().batch.pop() {
             return Some(next);
         }
         self.look();
-        self.taken.get().pop_front()
+        self.taken.get().batch.pop()
     }
 
     /// Calls `deliver` with everything that has come before this was called, in order, and returns how much that was: the rest
@@ -78,9 +95,10 @@ impl<T: Send, E: Environment> Consumer<'_, T, E> {
 
     /// What is left of the last look.
     fn hand_out(&mut self, deliver: &mut impl FnMut(Delivered<T>)) -> usize {
+        let batch = &mut self.taken.get().batch;
         let mut count = 0;
         // One at a time, so that a panic in `deliver` leaves the others.
-        while let Some(next) = self.taken.get().pop_front() {
+        while let Some(next) = batch.pop() {
             count += 1;
             deliver(next);
         }
@@ -94,9 +112,9 @@ impl<T: Send, E: Environment> Consumer<'_, T, E> {
     #[track_caller]
     pub fn drain_batch(&mut self, into: &mut Vec<Delivered<T>>) -> usize {
         let before = into.len();
-        into.extend(self.taken.get().drain(..));
+        self.taken.get().batch.move_to(into);
         self.look();
-        into.extend(self.taken.get().drain(..));
+        self.taken.get().batch.move_to(into);
         into.len() - before
     }
 
@@ -107,9 +125,9 @@ impl<T: Send, E: Environment> Consumer<'_, T, E> {
     /// If the queue is poisoned.
     #[track_caller]
     pub fn memory_usage(&mut self) -> usize {
-        let waiting = self.queue.log.synchronize().room();
-        let taken = self.taken.get().capacity();
-        self.queue.log.memory_usage().total() + (waiting + taken) * size_of::<Delivered<T>>()
+        let waiting = self.queue.log.synchronize().memory();
+        let taken = self.taken.get().batch.memory();
+        self.queue.log.memory_usage().total() + waiting + taken
     }
 }
 
@@ -119,14 +137,16 @@ impl<T: Send, E: Environment> Consumer<'_, T, E> {
     ///
     /// *Progress:* blocking. *Cost:* some looks within a microsecond or two, and then a system call to make sure that nobody pushes unseen
     /// and one to sleep; the producer of the next event pays for one that wakes. Between the look that found nothing and the
-    /// sleep no event is missed.
+    /// sleep no event is missed. While looks bring few events and more follow, the first one comes after up to a microsecond or two, in
+    /// which there will be more: each look costs producers time.
     ///
     /// # Panics
     /// If the queue is poisoned.
     #[track_caller]
     pub fn wait_next(&mut self) -> Delivered<T> {
         loop {
-            if let Some(next) = self.wait_until(None) {
+            self.wait_until(None);
+            if let Some(next) = self.taken.get().batch.pop() {
                 return next;
             }
         }
@@ -134,24 +154,62 @@ impl<T: Send, E: Environment> Consumer<'_, T, E> {
 
     /// The next event; sleeps until there is one, or for so long.
     ///
+    /// *Progress and cost:* as [`wait_next`](Self::wait_next).
+    ///
     /// # Panics
     /// If the queue is poisoned.
     #[track_caller]
     pub fn wait_next_for(&mut self, timeout: Duration) -> Option<Delivered<T>> {
         // A deadline beyond what the clock can express is none.
-        match Instant::now().checked_add(timeout) {
-            Some(deadline) => self.wait_until(Some(deadline)),
-            None => Some(self.wait_next()),
-        }
+        let Some(deadline) = Instant::now().checked_add(timeout) else {
+            return Some(self.wait_next());
+        };
+        self.wait_until(Some(deadline));
+        self.taken.get().batch.pop()
     }
 
+    /// Sleeps until there is something, or for so long; then calls `deliver` with it, in order, and returns how much that was: the rest of an
+    /// earlier look, or where there is none what one look finds. For consumers that live on what comes: with
+    /// [`wait_next_for`](Self::wait_next_for) and [`drain`](Self::drain) after it there would be two looks where one brings more.
+    ///
+    /// ```
+    /// use percolog::collections::EventQueue;
+    /// use std::time::Duration;
+    ///
+    /// let queue = EventQueue::unbounded();
+    /// queue.extend([1, 2, 3]);
+    /// let mut consumer = queue.consumer().unwrap();
+    /// let mut sum = 0;
+    /// let moment = Duration::from_millis(1);
+    /// while consumer.wait_drain_for(moment, |event| sum += event.into_event().unwrap()) != 0 {}
+    /// assert_eq!(sum, 6);
+    /// ```
+    ///
+    /// *Progress and cost:* as [`wait_next`](Self::wait_next). `deliver` may push, and panic, as with [`drain`](Self::drain).
+    ///
+    /// # Panics
+    /// If the queue is poisoned, and where `deliver` does.
     #[track_caller]
-    fn wait_until(&mut self, deadline: Option<Instant>) -> Option<Delivered<T>> {
+    pub fn wait_drain_for(
+        &mut self,
+        timeout: Duration,
+        mut deliver: impl FnMut(Delivered<T>),
+    ) -> usize {
+        // A deadline beyond what the clock can express is none.
+        self.wait_until(Instant::now().checked_add(timeout));
+        self.hand_out(&mut deliver)
+    }
+
+    /// Waits until there is something to hand out. May return early only if there is a deadline.
+    #[track_caller]
+    fn wait_until(&mut self, deadline: Option<Instant>) {
+        let taken = self.taken.get();
+        if !taken.batch.is_empty() {
+            return;
+        }
+        taken.pace.wait();
         let mut backoff = Backoff::new();
-        loop {
-            if let Some(next) = self.try_next() {
-                return Some(next);
-            }
+        while !self.look() {
             // A pause is shorter than what sleeping takes, for both sides.
             if !backoff.is_spent() {
                 backoff.wait();
@@ -159,7 +217,9 @@ impl<T: Send, E: Environment> Consumer<'_, T, E> {
             }
             let bell = &self.queue.bell;
             if !bell.sleep(deadline, || self.look()) {
-                return self.try_next();
+                // Whoever asks for nothing but what is there is given that.
+                self.look();
+                return;
             }
         }
     }

@@ -70,6 +70,7 @@ mod bell;
 mod consumer;
 #[cfg(all(test, percolog_loom))]
 mod models;
+mod pace;
 mod queue;
 mod waiting;
 

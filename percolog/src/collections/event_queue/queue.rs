@@ -2,11 +2,11 @@
 
 #[cfg(feature = "std")]
 use super::bell::Bell;
-use super::waiting::{Delivered, Push, Waiting};
+use super::consumer::Taken;
+use super::waiting::{Push, Waiting};
 use crate::cpu::{Environment, Native};
 use crate::oplog::{Full, Logged, Stats};
 use crate::sync::{Isolated, SlotLock, const_fn};
-use alloc::collections::VecDeque;
 use core::fmt;
 
 /// A bounded queue of events from many producers, in one order, for one consumer.
@@ -18,14 +18,14 @@ use core::fmt;
 /// At most `capacity` events wait in the merged queue. One that finds it full is dropped, and a single
 /// [`Overflow`](Delivered::Overflow) at its place in the order says how many were, one after the other: a consumer that keeps
 /// state of its own then knows that it has to look for itself, and from which event on it need not any more. What the
-/// consumer has taken hold of and not gone through yet is not counted, and neither are events in the cores' own queues: 128 each, and up to
-/// 2048 while a merge is under way.
+/// consumer has taken hold of and not gone through yet is not counted, and neither are events in the cores' own queues: 256 each, and up to
+/// 4096 while a merge is under way.
 ///
 /// # Progress and cost
 ///
 /// | method | progress | cache lines moved | allocations |
 /// |---|---|---|---|
-/// | [`push`](Self::push) | blocking for a few instructions; merges at 128 events of its own, and waits at 2048 for who merges | none between looks; ≤ 3 at a core's first event after a look; in the long run its bytes, with 8 for the stamp, to whoever merges and back | none, once its queues have grown |
+/// | [`push`](Self::push) | blocking for a few instructions; merges at 256 events of its own, and waits at 4096 for who merges | none between looks; ≤ 3 at a core's first event after a look; in the long run its bytes, with 8 for the stamp, to whoever merges and back | none, once its queues have grown |
 /// | [`try_push`](Self::try_push) | never waits, never merges | as `push` | as `push` |
 /// | [`Consumer`](super::Consumer)'s looks | blocking while another thread merges | for each core that has pushed, its lock and its events | none, once its queues have grown |
 ///
@@ -42,10 +42,15 @@ use core::fmt;
 pub struct EventQueue<T: Send, E: Environment = Native> {
     pub(super) log: Logged<Waiting<T>, Push<T>, E>,
     /// What the consumer has taken hold of; whoever has the lock is the consumer.
-    pub(super) taken: Isolated<SlotLock<VecDeque<Delivered<T>>>>,
+    pub(super) taken: Isolated<SlotLock<Taken<T>>>,
     #[cfg(feature = "std")]
     pub(super) bell: Isolated<Bell>,
 }
+
+/// How many events a core's own queue holds before its producer merges, unless said otherwise. Where a consumer lives, merging is better left to
+/// it: what a producer merges goes to the consumer all the same, by way of further lines that both write. So it is more than is pushed while the
+/// consumer goes through what its last look has brought.
+const LIMIT: usize = 256;
 
 /// Limits of an [`EventQueue`] other than the usual ones.
 ///
@@ -77,11 +82,11 @@ impl Builder {
     pub const fn new(capacity: usize) -> Self {
         Self {
             capacity: if capacity == 0 { 1 } else { capacity },
-            limit: 128,
+            limit: LIMIT,
         }
     }
 
-    /// How many events a core's own queue holds before its producer merges: 128 unless said otherwise, at least 1. While another
+    /// How many events a core's own queue holds before its producer merges: 256 unless said otherwise, at least 1. While another
     /// thread merges it grows to 16 times as many.
     pub const fn limit(mut self, events: usize) -> Self {
         self.limit = events;
@@ -126,7 +131,7 @@ impl Builder {
                 log: crate::oplog::Builder::new()
                     .limit(self.limit)
                     .build_in(Waiting::new(self.capacity, same), environment),
-                taken: Isolated::new(SlotLock::new(VecDeque::new())),
+                taken: Isolated::new(SlotLock::new(Taken::new())),
                 #[cfg(feature = "std")]
                 bell: Isolated::new(Bell::new()),
             }

@@ -2,6 +2,7 @@
 
 use crate::oplog::Operation;
 use alloc::collections::VecDeque;
+use alloc::vec::Vec;
 use core::mem;
 
 /// What a consumer is given.
@@ -26,12 +27,65 @@ impl<T> Delivered<T> {
     }
 }
 
+/// Events in order, and how many were lost behind them: once there is no room there is none until all are taken.
+///
+/// That stands beside the events, not among them: an event takes no more room than it needs itself, and so no more of the lines that go
+/// from whoever merges to the consumer.
+#[derive(Debug)]
+pub(super) struct Batch<T> {
+    events: VecDeque<T>,
+    lost: u64,
+}
+
+impl<T> Batch<T> {
+    pub(super) const fn new() -> Self {
+        Self {
+            events: VecDeque::new(),
+            lost: 0,
+        }
+    }
+
+    /// How many there are, the overflow included.
+    pub(super) fn len(&self) -> usize {
+        self.events.len() + usize::from(self.lost != 0)
+    }
+
+    pub(super) fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// Takes the first one out.
+    #[inline]
+    pub(super) fn pop(&mut self) -> Option<Delivered<T>> {
+        match self.events.pop_front() {
+            Some(event) => Some(Delivered::Event(event)),
+            None => self.pop_overflow(),
+        }
+    }
+
+    fn pop_overflow(&mut self) -> Option<Delivered<T>> {
+        let lost = mem::take(&mut self.lost);
+        (lost != 0).then_some(Delivered::Overflow { lost })
+    }
+
+    /// Moves everything behind what is in `into`.
+    pub(super) fn move_to(&mut self, into: &mut Vec<Delivered<T>>) {
+        into.reserve(self.len());
+        into.extend(self.events.drain(..).map(Delivered::Event));
+        into.extend(self.pop_overflow());
+    }
+
+    /// Bytes asked of the allocator.
+    pub(super) fn memory(&self) -> usize {
+        self.events.capacity() * size_of::<T>()
+    }
+}
+
 /// The events that wait for a consumer to look.
 #[derive(Debug)]
 pub(super) struct Waiting<T> {
-    delivered: VecDeque<Delivered<T>>,
-    /// How many of these are events. Of overflows there is at most one in front of each, and one behind them all.
-    events: usize,
+    /// It is taken as a whole.
+    batch: Batch<T>,
     capacity: usize,
     /// Which events are the same as the one before them.
     same: Option<fn(&T, &T) -> bool>,
@@ -40,8 +94,7 @@ pub(super) struct Waiting<T> {
 impl<T> Waiting<T> {
     pub(super) const fn new(capacity: usize, same: Option<fn(&T, &T) -> bool>) -> Self {
         Self {
-            delivered: VecDeque::new(),
-            events: 0,
+            batch: Batch::new(),
             capacity,
             same,
         }
@@ -49,36 +102,33 @@ impl<T> Waiting<T> {
 
     /// One event comes. What is dropped, because it is the same as the last one or because there is no room, is handed back, so
     /// that everything here is in order before somebody's destructor runs.
+    #[inline]
     fn push(&mut self, event: T) -> Option<T> {
+        let Batch { events, lost } = &mut self.batch;
         if let Some(same) = self.same
-            && let Some(Delivered::Event(last)) = self.delivered.back()
+            && *lost == 0
+            && let Some(last) = events.back()
             && same(last, &event)
         {
             return Some(event);
         }
-        if self.events < self.capacity {
-            self.events += 1;
-            self.delivered.push_back(Delivered::Event(event));
+        if events.len() < self.capacity {
+            events.push_back(event);
             return None;
         }
-        if let Some(Delivered::Overflow { lost }) = self.delivered.back_mut() {
-            *lost += 1;
-        } else {
-            self.delivered.push_back(Delivered::Overflow { lost: 1 });
-        }
+        *lost += 1;
         Some(event)
     }
 
-    /// Exchanges everything that waits for an empty queue.
-    pub(super) fn take(&mut self, empty: &mut VecDeque<Delivered<T>>) {
+    /// Exchanges everything that waits for an empty batch.
+    pub(super) fn take(&mut self, empty: &mut Batch<T>) {
         debug_assert!(empty.is_empty());
-        mem::swap(&mut self.delivered, empty);
-        self.events = 0;
+        mem::swap(&mut self.batch, empty);
     }
 
-    /// For how many there is memory.
-    pub(super) fn room(&self) -> usize {
-        self.delivered.capacity()
+    /// Bytes asked of the allocator.
+    pub(super) fn memory(&self) -> usize {
+        self.batch.memory()
     }
 }
 
@@ -86,7 +136,14 @@ impl<T> Waiting<T> {
 pub(super) struct Push<T>(pub(super) T);
 
 impl<T: Send> Operation<Waiting<T>> for Push<T> {
+    #[inline]
     fn exec(self, waiting: &mut Waiting<T>) {
         drop(waiting.push(self.0));
+    }
+
+    #[inline]
+    fn exec_keeping(self, waiting: &mut Waiting<T>) -> Option<Self> {
+        self.exec(waiting);
+        None
     }
 }
