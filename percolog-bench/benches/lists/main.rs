@@ -5,27 +5,22 @@
 //! for one list. The program starts itself again under the simulator, once for each cell. What the lists are is said in
 //! [`percolog_bench::validation::logs`].
 
-use std::process::ExitCode;
-use std::time::Duration;
+#[path = "../simulated/mod.rs"]
+mod simulated;
 
-use percolog_bench::validation::crew::{Shift, Work};
+use std::process::ExitCode;
+
+use percolog_bench::validation::crew::Shift;
 use percolog_bench::validation::guest::Guest;
 use percolog_bench::validation::logs::ListKind;
 use percolog_sim::machine::built_in;
-use percolog_sim::model::Machine;
-use percolog_sim::run::Simulation;
+use simulated::{Found, GUEST, simulate};
 
 /// The thesis' machine.
 const MACHINE: &str = "opteron-48";
 
 /// Numbers of cores: within a chip, two chips, and then multiples.
 const CORES: [usize; 11] = [1, 2, 4, 6, 8, 10, 12, 18, 24, 36, 48];
-
-/// The longest a cell may take on the wall's clock.
-const TIMEOUT: Duration = Duration::from_secs(1800);
-
-/// Asks this program to be the guest.
-const GUEST: &str = "--guest";
 
 /// The delay after each change: the thesis'.
 const DELAY: u64 = 1000;
@@ -48,18 +43,10 @@ struct Cell {
     found: Result<Found, String>,
 }
 
-#[derive(Clone, Copy)]
-struct Found {
-    rate: f64,
-    lines: f64,
-    /// The share of the time in which cores waited for lines.
-    waiting: f64,
-}
-
 fn main() -> ExitCode {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
     if arguments.first().is_some_and(|first| first == GUEST) {
-        return guest(&arguments[1..]);
+        return simulated::guest("lists", &arguments[1..]);
     }
     let (mut json, mut quick, mut benchmarking, mut only) = (false, false, false, None);
     let mut arguments = arguments.into_iter();
@@ -98,7 +85,8 @@ fn main() -> ExitCode {
             if (quick && ![1, 6, 48].contains(&cores)) || (!benchmarking && !cells.is_empty()) {
                 continue;
             }
-            let found = simulate(&machine, kind, cores);
+            let guest = Guest::List { kind, delay: DELAY };
+            let found = simulate(&machine, guest, shift(kind, cores));
             // It takes minutes: whoever waits sees where it is.
             match &found {
                 Ok(found) => eprintln!("{list}, {cores} cores: {:.0}", found.rate),
@@ -134,63 +122,6 @@ fn shift(kind: ListKind, cores: usize) -> Shift {
         threads: cores,
         warm_up,
         cycles,
-    }
-}
-
-fn simulate(machine: &Machine, kind: ListKind, cores: usize) -> Result<Found, String> {
-    let program = std::env::current_exe().map_err(|error| error.to_string())?;
-    let guest = Guest::List { kind, delay: DELAY };
-    let words = guest.arguments(shift(kind, cores));
-    let run = Simulation::new(machine.clone())
-        .follow(false)
-        .top_lines(0)
-        .timeout(TIMEOUT)
-        .capture(true)
-        .run(&program, std::iter::once(GUEST.to_owned()).chain(words))
-        .map_err(|error| error.to_string())?;
-    if run.timed_out {
-        return Err(format!("took longer than {} s", TIMEOUT.as_secs()));
-    }
-    if !run.status.success() {
-        let said = String::from_utf8_lossy(&run.stderr);
-        let last = said.lines().last().unwrap_or("");
-        return Err(format!("{}: {last}", run.status));
-    }
-    let work: Work = String::from_utf8_lossy(&run.stdout)
-        .lines()
-        .find_map(|line| line.parse().ok())
-        .ok_or("it printed no result")?;
-    let region = &run.main().ok_or("nothing was simulated")?.region;
-    let moved = region.counts.transfers() + region.counts.upgrades;
-    Ok(Found {
-        rate: work.rate() * f64::from(machine.megahertz),
-        lines: moved as f64 / region.operations.max(1) as f64,
-        waiting: region.counts.stall as f64 / region.busy.max(1) as f64,
-    })
-}
-
-/// Runs one cell, and prints what it gave.
-fn guest(words: &[String]) -> ExitCode {
-    let Some((name, parameters)) = words.split_first() else {
-        eprintln!("lists: {GUEST} NAME KEY=NUMBER …");
-        return ExitCode::from(2);
-    };
-    let (guest, shift) = match Guest::parse(name, parameters.iter().map(String::as_str)) {
-        Ok(parsed) => parsed,
-        Err(error) => {
-            eprintln!("lists: {error}");
-            return ExitCode::from(2);
-        }
-    };
-    match guest.run(shift) {
-        Ok(work) => {
-            println!("{work}");
-            ExitCode::SUCCESS
-        }
-        Err(error) => {
-            eprintln!("lists: {error}");
-            ExitCode::FAILURE
-        }
     }
 }
 

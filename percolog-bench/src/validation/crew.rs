@@ -189,6 +189,24 @@ where
     P: Fn(usize) -> O + Sync,
     O: FnMut(),
 {
+    run_counting(shift, |number| {
+        let mut operation = prepare(number);
+        move || {
+            operation();
+            1
+        }
+    })
+}
+
+/// The same, where a call is as many operations as it says. (Calls themselves are what [`Work::all`] counts.)
+///
+/// # Errors
+/// As [`run`].
+pub fn run_counting<P, O>(shift: Shift, prepare: P) -> Result<Work, CrewError>
+where
+    P: Fn(usize) -> O + Sync,
+    O: FnMut() -> u64,
+{
     let hired = Barrier::new(shift.threads);
     // In lines of their own: those who wait read one while others still write the other.
     let arrived = Alone(AtomicUsize::new(0));
@@ -234,8 +252,7 @@ where
         // thread is kept in that.
         let mut operations = 0;
         while clock::cycles() < finished {
-            operations += 1;
-            operation();
+            operations += operation();
             all += 1;
         }
         percolog_roi::end(operations);

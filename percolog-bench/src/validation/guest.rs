@@ -3,6 +3,7 @@
 use std::fmt;
 
 use super::crew::{CrewError, Shift, Work};
+use super::events::{self, ChannelKind};
 use super::locks::{self, LockKind};
 use super::logs::{self, ListKind};
 use super::requests::{self, Counting};
@@ -43,6 +44,13 @@ pub enum Guest {
         kind: ListKind,
         /// Cycles after each of the two.
         delay: u64,
+    },
+    /// Events from all cores but one, delivered to that one.
+    Events {
+        /// What carries them.
+        kind: ChannelKind,
+        /// Cycles after each.
+        work: u64,
     },
     /// Counted requests.
     Requests {
@@ -88,7 +96,7 @@ impl std::error::Error for GuestError {}
 /// Names of workloads and how to make them, with the parameters that [`Parameters::take`] finds.
 type Maker = fn(&mut Parameters<'_>) -> Result<Guest, GuestError>;
 
-const GUESTS: [(&str, Maker); 21] = [
+const GUESTS: [(&str, Maker); 23] = [
     ("store", |_| Ok(Guest::Store(Store::Plain))),
     ("store-atomic", |_| Ok(Guest::Store(Store::Atomic))),
     ("lock-ticket", |parameters| {
@@ -129,6 +137,12 @@ const GUESTS: [(&str, Maker); 21] = [
         list(ListKind::Global, parameters)
     }),
     ("list-local", |parameters| list(ListKind::Local, parameters)),
+    ("events-queue", |parameters| {
+        events(ChannelKind::Queue, parameters)
+    }),
+    ("events-channel", |parameters| {
+        events(ChannelKind::Channel, parameters)
+    }),
     ("requests-locked", |parameters| {
         requests(Counting::Locked, parameters)
     }),
@@ -168,6 +182,11 @@ fn references(kind: ReferenceKind, parameters: &mut Parameters<'_>) -> Result<Gu
 fn list(kind: ListKind, parameters: &mut Parameters<'_>) -> Result<Guest, GuestError> {
     let delay = parameters.take("delay")?;
     Ok(Guest::List { kind, delay })
+}
+
+fn events(kind: ChannelKind, parameters: &mut Parameters<'_>) -> Result<Guest, GuestError> {
+    let work = parameters.take("work")?;
+    Ok(Guest::Events { kind, work })
 }
 
 fn requests(counting: Counting, parameters: &mut Parameters<'_>) -> Result<Guest, GuestError> {
@@ -263,6 +282,13 @@ impl Guest {
                 };
                 (name, vec![("delay", delay)])
             }
+            Self::Events { kind, work } => {
+                let name = match kind {
+                    ChannelKind::Queue => "events-queue",
+                    ChannelKind::Channel => "events-channel",
+                };
+                (name, vec![("work", work)])
+            }
             Self::Requests { counting, trip } => {
                 let name = match counting {
                     Counting::Locked => "requests-locked",
@@ -304,6 +330,7 @@ impl Guest {
             Self::References { kind, work } => sharing::references(shift, kind, work),
             Self::Pushes { work, lists } => sharing::pushes(shift, work, lists),
             Self::List { kind, delay } => logs::run(shift, kind, delay),
+            Self::Events { kind, work } => events::run(shift, kind, work),
             Self::Requests { counting, trip } => requests::run(shift, counting, trip),
         }
     }

@@ -19,8 +19,8 @@ mod workloads;
 use std::io::{self, Write};
 
 use objects::{
-    Absorbing, Counted, Events, Logs, PackedCounters, PackedQueues, PackedSpares, PaddedCounters,
-    PaddedQueues, Registered, Shared, Spared,
+    Absorbing, Channel, Counted, Events, Logs, PackedCounters, PackedQueues, PackedSpares,
+    PaddedCounters, PaddedQueues, Registered, Shared, Spared,
 };
 use percolog_sim::assert::{Assertion, Measured};
 use percolog_sim::run::Simulation;
@@ -168,6 +168,12 @@ fn events_after_a_read() {
     keeps(first_after_a_read::<Events>, AFTER_A_READ);
 }
 
+/// All who send write where the channel ends, and what they send lies beside what others do.
+#[test]
+fn channels_between_reads() {
+    breaks(between_reads::<Channel>, 0.0, SHARED_LINE);
+}
+
 #[test]
 fn registered_entries_between_reads() {
     keeps(between_reads::<Registered>, 0.0);
@@ -286,6 +292,7 @@ fn every_workload_ends_with_all_its_updates() {
     all::<Logs>();
     all::<Absorbing>();
     all::<Events>();
+    all::<Channel>();
     all::<Registered>();
     all::<Counted>();
     all::<PaddedQueues>();

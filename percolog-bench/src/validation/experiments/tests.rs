@@ -68,6 +68,7 @@ impl Laboratory for Paper {
                 ListKind::Global => queue(2300.0, 250.0).round(threads),
                 ListKind::Local => 2305.0,
             },
+            Guest::Events { .. } => unreachable!("no experiment runs it"),
             Guest::Requests { counting, trip } => {
                 let service = match counting {
                     Counting::Locked => 944.0,
