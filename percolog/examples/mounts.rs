@@ -5,6 +5,8 @@
 //! cargo run --release --example mounts -- after 4
 //! percolog sim --cores 48 -- target/release/examples/mounts after 48
 //! ```
+//!
+//! On 12 simulated cores the whole program takes 193 ms before, and moves 2,996,000 lines; after, 1.1 ms and 1,900 lines.
 
 mod common;
 

@@ -7,6 +7,8 @@
 //! cargo run --release --example timeouts -- after 4
 //! percolog sim --cores 48 -- target/release/examples/timeouts after 48
 //! ```
+//!
+//! On 48 simulated cores the whole program takes 172 ms before, and moves 429,000 lines; after, 1.5 ms and 8,200 lines.
 
 mod common;
 
