@@ -38,6 +38,7 @@ pub(super) struct Done {
     reads: u64,
     /// By the simulated machine's clock.
     pub(super) nanoseconds: f64,
+    pub(super) looking_nanoseconds: f64,
 }
 
 /// Replays once, between marks, and says what it did.
@@ -56,5 +57,6 @@ pub(crate) fn run(arguments: &Arguments, output: &mut Output) -> Result<(), Fail
         updates: report.updates,
         reads: report.reads,
         nanoseconds: report.elapsed.as_nanos() as f64,
+        looking_nanoseconds: report.looked.as_nanos() as f64,
     })
 }

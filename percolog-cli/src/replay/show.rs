@@ -42,20 +42,27 @@ pub(super) fn sheet(output: &Output, sheet: &Sheet) -> String {
     }
     if !sheet.moved.is_empty() {
         text.push_str(&format!("\n{}\n", output.faint(
-            "simulated           cores   transfers/update   upgrades/update   transfers/fork   waiting",
+            "simulated           cores   transfers/update   upgrades/update   transfers/fork   waiting   going on",
         )));
         for moved in &sheet.moved {
             let fork = moved.transfers_per_fork.map_or("–".to_owned(), number);
             text.push_str(&format!(
-                "{}{}{}{}{}{}\n",
+                "{}{}{}{}{}{}{}\n",
                 left(moved.implementation, 18),
                 right(&moved.cores.to_string(), 7),
                 right(&number(moved.transfers_per_update), 19),
                 right(&number(moved.upgrades_per_update), 18),
                 right(&fork, 17),
                 right(&percent(moved.waiting), 10),
+                right(
+                    &number(moved.calls_per_second_before_the_last_look / 1e6),
+                    11
+                ),
             ));
         }
+        text.push_str(&output.faint(
+            "(going on: millions of updates and reads a second without the last look at each object)\n",
+        ));
     }
     text
 }

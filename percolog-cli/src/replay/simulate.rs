@@ -36,6 +36,8 @@ pub(crate) struct Moved {
     pub(crate) cores: usize,
     /// Updates and reads in a simulated second.
     pub(crate) calls_per_second: f64,
+    /// The same without the last look at each object: what a program gets that goes on.
+    pub(crate) calls_per_second_before_the_last_look: f64,
     /// Lines that went from core to core, for each update.
     pub(crate) transfers_per_update: f64,
     /// Lines that others had to give up so that a core could write them, for each update.
@@ -165,13 +167,16 @@ fn one(
             what()
         )));
     }
+    let calls = (load.updates() + load.reads()) as f64;
     let updates = (load.updates() as f64).max(1.0);
     let transfers = summary.totals.transfers as f64;
     Ok(Moved {
         implementation: implementation.name(),
         machine: machine.name.clone(),
         cores: machine.cores,
-        calls_per_second: (load.updates() + load.reads()) as f64 * 1e9 / done.nanoseconds,
+        calls_per_second: calls * 1e9 / done.nanoseconds,
+        calls_per_second_before_the_last_look: calls * 1e9
+            / (done.nanoseconds - done.looking_nanoseconds),
         transfers_per_update: transfers / updates,
         upgrades_per_update: summary.totals.upgrades as f64 / updates,
         transfers_per_fork: (load.forks() > 0).then(|| transfers / load.forks() as f64),

@@ -1,7 +1,7 @@
 //! One pass for a simulator to look at.
 
 use super::load::Load;
-use super::pass::Course;
+use super::pass::{Course, Pass};
 use super::{ReplayError, check_threads, not_made};
 use crate::subsystem::{Implementation, SharedObject, Subsystem, Visitor, visit};
 use std::time::Duration;
@@ -18,6 +18,8 @@ pub struct GuestReport {
     pub reads: u64,
     /// How long it took by the machine's own clock, as [`time`](super::time()) takes it: a simulated machine's is simulated.
     pub elapsed: Duration,
+    /// How much of that went by in the last look at each object, which a program that goes on does not have.
+    pub looked: Duration,
 }
 
 /// Replays `load` once, with marks ([`percolog_roi`]) around what [`time`](super::time()) would time on every thread: what
@@ -63,12 +65,13 @@ pub fn guest_object<O: SharedObject>(
     check_threads(threads)?;
     let course = Course::<O>::new(load, threads, work);
     percolog_roi::label(&*course.objects, table(load.subsystem()));
-    let elapsed = course.pass()?;
+    let Pass { elapsed, looked } = course.pass()?;
     Ok(GuestReport {
         events: load.events(),
         updates: load.updates(),
         reads: load.reads(),
         elapsed,
+        looked,
     })
 }
 

@@ -24,6 +24,14 @@ pub(super) struct Course<'l, O> {
     left: BTreeMap<u32, Vec<Entry>>,
 }
 
+/// How long a pass took.
+pub(super) struct Pass {
+    /// All of it.
+    pub(super) elapsed: Duration,
+    /// The last look at each object, which is part of it.
+    pub(super) looked: Duration,
+}
+
 /// What one thread did, and when.
 struct Span<V> {
     begun: Instant,
@@ -61,7 +69,7 @@ impl<'l, O: SharedObject> Course<'l, O> {
     /// At the end each object is looked at by the thread that used it last, as far as the trace tells: work that was
     /// put off is paid for inside. The look begins when all threads are done; waiting for that is not counted, neither by the
     /// clock nor by a simulator.
-    pub(super) fn pass(&self) -> Result<Duration, ReplayError> {
+    pub(super) fn pass(&self) -> Result<Pass, ReplayError> {
         let stage = Stage::new(&self.load.plan, &self.schedule, &self.objects);
         // By each thread's own clock: nobody else needs to be awake to tell.
         let spans: Mutex<Vec<Span<O::View>>> = Mutex::default();
@@ -114,10 +122,14 @@ impl<'l, O: SharedObject> Course<'l, O> {
         let begun = spans.iter().map(|span| span.begun).min();
         let ended = spans.iter().map(|span| span.ended).max();
         let looked = spans.iter().map(|span| span.looked).max();
-        Ok(match (begun, ended, looked) {
+        let elapsed = match (begun, ended, looked) {
             (Some(begun), Some(ended), Some(looked)) => ended - begun + looked,
             // There is at least one thread, and each that does not panic leaves its span.
             _ => Duration::ZERO,
+        };
+        Ok(Pass {
+            elapsed,
+            looked: looked.unwrap_or_default(),
         })
     }
 

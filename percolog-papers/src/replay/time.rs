@@ -158,7 +158,7 @@ pub fn time_object<O: SharedObject>(
     let mut statistics = None;
     while pass_times.is_empty() || elapsed < settings.budget {
         let before = Statistics::of(&course);
-        let taken = course.pass()?;
+        let taken = course.pass()?.elapsed;
         statistics = Statistics::of(&course)
             .zip(before)
             .map(|(after, before)| after.since(before));
