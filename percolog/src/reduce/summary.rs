@@ -39,7 +39,9 @@ use core::fmt;
 /// });
 /// let load = LOAD.read();
 /// assert_eq!((load.min(), load.max()), (Some(1.0), Some(4.0)));
-/// assert_eq!((load.mean(), load.variance()), (Some(2.5), Some(1.25)));
+/// // The last bits depend on which thread saw what.
+/// assert!((load.mean().unwrap() - 2.5).abs() < 1e-12);
+/// assert!((load.variance().unwrap() - 1.25).abs() < 1e-12);
 /// ```
 ///
 /// # Contract
