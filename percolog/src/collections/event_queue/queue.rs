@@ -16,7 +16,7 @@ use core::fmt;
 /// # Bound and overflow
 ///
 /// At most `capacity` events wait in the merged queue. One that finds it full is dropped, and a single
-/// [`Overflow`](Delivered::Overflow) at its place in the order says how many were, one after the other: a consumer that keeps
+/// [`Overflow`](super::Delivered::Overflow) at its place in the order says how many were, one after the other: a consumer that keeps
 /// state of its own then knows that it has to look for itself, and from which event on it need not any more. What the
 /// consumer has taken hold of and not gone through yet is not counted, and neither are events in the cores' own queues: 256 each, and up to
 /// 4096 while a merge is under way.
@@ -174,7 +174,7 @@ impl<T: Send, E: Environment> EventQueue<T, E> {
     ///
     /// # Errors
     /// Hands the event back if the core's queue has come to where `push` would merge, or is in use by another thread for longer than
-    /// a few pauses. Events that were handed back are in no [`Overflow`](Delivered::Overflow).
+    /// a few pauses. Events that were handed back are in no [`Overflow`](super::Delivered::Overflow).
     #[inline]
     #[track_caller]
     pub fn try_push(&self, event: T) -> Result<(), Full<T>> {
