@@ -9,7 +9,7 @@
 //! std::thread::scope(|scope| {
 //!     for thread in 0..4 {
 //!         scope.spawn(move || {
-//!             for connection in (thread * 1000..).take(100) {
+//!             for connection in (1000 * (thread + 1)..).take(100) {
 //!                 OPEN.insert(connection);    // no shared cache line
 //!                 OPEN.remove(connection);    // nor here; and neither ever has to be executed
 //!             }
