@@ -33,6 +33,12 @@ unsafe impl<T: Sync> Sync for Row<T> {}
 impl<T: UnwindSafe> UnwindSafe for Row<T> {}
 
 impl<T> Row<T> {
+    /// So many values begin on one line, or each on its own.
+    const OF_A_LINE: usize = {
+        let of_a_line = MOVED_AT_ONCE / size_of::<T>();
+        if of_a_line == 0 { 1 } else { of_a_line }
+    };
+
     pub(super) fn with_room(room: usize) -> Self {
         const {
             assert!(size_of::<T>() != 0, "a layout without a size has no memory");
@@ -74,21 +80,31 @@ impl<T> Row<T> {
         self.length += 1;
     }
 
-    /// The next value begins a line: asks for one that will be begun soon, or, with the first value, for all up to that one.
+    /// The next value begins a line: asks for one that will be begun soon.
     ///
     /// The row comes back from whoever merged, with its lines in that processor's cache. The owner of the row takes a lock with each value,
     /// which waits for all earlier writes: without this, each line's way here would be waited for.
     #[inline(always)]
     fn begin_line(&self) {
-        let of_a_line = (MOVED_AT_ONCE / size_of::<T>()).max(1);
-        let last = self.length + LINES_AHEAD * of_a_line;
-        let mut at = last;
         if self.length == 0 {
-            at = of_a_line;
+            self.begin_first_line();
         }
-        while at <= last && at < self.room {
+        self.ask_for(self.length + LINES_AHEAD * Self::OF_A_LINE);
+    }
+
+    /// Asks for the lines between the first one and the one that [`begin_line`](Self::begin_line) asks for.
+    #[cold]
+    fn begin_first_line(&self) {
+        for line in 1..LINES_AHEAD {
+            self.ask_for(line * Self::OF_A_LINE);
+        }
+    }
+
+    /// Beyond the row's room lies what others write.
+    #[inline(always)]
+    fn ask_for(&self, at: usize) {
+        if at < self.room {
             prefetch_for_write(self.start.as_ptr().wrapping_add(at));
-            at += of_a_line;
         }
     }
 
