@@ -24,7 +24,10 @@
 //! | any of these, and readers that can do with what was there a moment ago | `collections::Latest`: they read the last view at once, without a lock |
 //! | last writer wins (registers, configuration, presence) | the same, with [`Absorb::Replace`](oplog::Absorb::Replace) |
 //! | a value that is read all the time and replaced whole (configuration, routes) | [`reclaim::Replaceable`]: a read writes nothing shared, a replacement waits for nobody |
+//! | handles: numbers that users hand in, for objects that come and go (descriptors, sessions, frames) | [`namespace::Namespace`]: a lookup writes nothing shared, a stale number is an error |
 //! | nodes of a lock-free structure of your own | [`reclaim::Domain`]: they are destroyed when nobody can be reading them |
+//! | the same, allocated and freed all the time, on all cores | [`slab::Slab`]: a thread's own lists; what others free goes home in batches |
+//! | a lock in each of those nodes | [`lock::NodeLock`]: it knows that its node was freed |
 //! | counters, gauges and histograms of the `metrics` facade or of `prometheus-client` | the crates `percolog-metrics` and `percolog-prometheus` |
 //! | an `Arc` that threads clone and drop all the time | [`refcount::CoreArc`]: a clone writes its thread's memory only, the value is destroyed a little later |
 //! | storage of your own, one place a core | [`cpu::PerCore`] |
@@ -175,6 +178,10 @@ pub mod engine;
 #[cfg(feature = "alloc")]
 pub mod ldu;
 #[cfg(feature = "alloc")]
+pub mod lock;
+#[cfg(feature = "alloc")]
+pub mod namespace;
+#[cfg(feature = "alloc")]
 pub mod oplog;
 #[cfg(feature = "alloc")]
 pub mod reclaim;
@@ -182,3 +189,5 @@ pub mod reclaim;
 pub mod reduce;
 #[cfg(feature = "std")]
 pub mod refcount;
+#[cfg(feature = "alloc")]
+pub mod slab;

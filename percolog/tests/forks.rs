@@ -9,7 +9,9 @@ mod share;
 
 use child::{check, in_a_child};
 use percolog::counter::{Counter, SloppyCounter};
+use percolog::reclaim::{Domain, Link};
 use percolog::reduce::{Reducer, Sum};
+use percolog::slab::{InSlab, Slab};
 use share::share;
 use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -280,6 +282,41 @@ fn a_child_has_whole_releases_of_a_sloppy_counter() {
         }
     });
     assert_eq!(counter.in_use(), 0);
+}
+
+/// Objects that go from thread to thread, so that their memory goes home, while a child allocates, frees and collects.
+#[test]
+fn a_child_goes_on_with_a_slab() {
+    type Object = [u64; 8];
+    static DOMAIN: Domain = Domain::new();
+    let slab: Slab<'_, Object> = Slab::new(&DOMAIN);
+    let insert = |number| slab.insert([number; 8]).expect("there is memory");
+    let mut links: [Link<Object, InSlab>; 4] = std::array::from_fn(|_| Link::null());
+    let churn = Churn::new();
+    thread::scope(|scope| {
+        let _end = churn.end();
+        churn.start(scope, |number| {
+            let link = &links[number as usize % links.len()];
+            if let Some(old) = link.swap(Some(insert(number))) {
+                // SAFETY: no other link led to it, and nobody reads them.
+                unsafe { slab.free(old) };
+            }
+            if number.is_multiple_of(1000) {
+                slab.collect();
+            }
+        });
+        for _ in 0..share(100) {
+            in_a_child(|| {
+                let all: Vec<_> = (0..1000).map(insert).collect();
+                let mut whole = all.iter().zip(0..).map(|(at, number)| **at == [number; 8]);
+                check(whole.all(|whole| whole), 1)?;
+                drop(all);
+                slab.collect();
+                check(slab.stats().objects >= slab.stats().chunks as u64, 2)
+            });
+        }
+    });
+    links.iter_mut().for_each(|link| drop(link.take()));
 }
 
 /// Counters that become hot and cold, and one that is hot.

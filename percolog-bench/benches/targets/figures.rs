@@ -13,7 +13,7 @@ use percolog_bench::runner::{Cell, Figure, RunError, Settings};
 use percolog_bench::sets::{Answers, Load, Pattern, SetKind};
 
 use crate::{
-    Effort, Measured, entries, events, in_use, latency, lifetimes, reads, reclaim, reducers,
+    Effort, Measured, entries, events, in_use, latency, lifetimes, names, reads, reclaim, reducers,
     references, sweeps,
 };
 
@@ -152,7 +152,7 @@ impl Line {
 /// A part of the figures, and how they are measured.
 type Group = (&'static str, fn(Effort) -> Measured);
 
-const GROUPS: [Group; 15] = [
+const GROUPS: [Group; 16] = [
     ("operations", |effort| Ok(single_operations(effort))),
     ("counters", counters),
     ("reads", reads::all),
@@ -169,6 +169,7 @@ const GROUPS: [Group; 15] = [
     ("shelf", sets_of_the_shelf),
     ("entries", entries::all),
     ("events", events::all),
+    ("namespace", names::all),
     ("ratios", sweeps::read_ratios),
     ("freeing", |effort| {
         let mut lines = freeing(effort);

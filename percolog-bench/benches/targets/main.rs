@@ -10,6 +10,7 @@ mod figures;
 mod in_use;
 mod latency;
 mod lifetimes;
+mod names;
 mod reads;
 mod reclaim;
 mod reducers;

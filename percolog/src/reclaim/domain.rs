@@ -12,7 +12,8 @@ use alloc::sync::Arc;
 
 use super::collector::Collector;
 use super::frees::contain;
-use super::link::{Refused, Unlinked};
+use super::grace::Period;
+use super::link::{Memory, Refused, Unlinked};
 use super::options::Options;
 use super::queue::Retired;
 use super::records::{Record, add};
@@ -138,6 +139,7 @@ impl Domain {
         }
     }
 
+    #[inline(always)]
     pub(super) fn is_made_of(&self, collector: &Collector<Native>) -> bool {
         // Relaxed: only compared. A section's domain has been started, and the section knows of it.
         ptr::eq(self.collector.load(Ordering::Relaxed), collector)
@@ -179,12 +181,12 @@ impl Domain {
     /// An object that was taken out of the only link that led to it fulfils this if everybody reads
     /// that link in sections of this domain; [`Replaceable`](super::Replaceable) sees to both itself.
     #[inline]
-    pub unsafe fn retire<T: Send + 'static>(&self, unlinked: Unlinked<T>) {
-        // SAFETY: by contract; an `Unlinked` came from a box, and `T` may be dropped anywhere.
+    pub unsafe fn retire<T: Send + 'static, M: Memory>(&self, unlinked: Unlinked<T, M>) {
+        // SAFETY: by contract; an `Unlinked` lies in its kind of memory, and `T` may be dropped anywhere.
         let retired = unsafe {
             Retired::new(
                 unlinked.into_raw().cast().as_ptr(),
-                drop_boxed::<T>,
+                destroy::<T, M>,
                 mem::size_of::<T>(),
             )
         };
@@ -224,10 +226,10 @@ impl Domain {
     ///
     /// # Errors
     /// If the domain is full: the object, unchanged, and which section is in the way.
-    pub unsafe fn try_retire<T: Send + 'static>(
+    pub unsafe fn try_retire<T: Send + 'static, M: Memory>(
         &self,
-        unlinked: Unlinked<T>,
-    ) -> Result<(), Refused<T>> {
+        unlinked: Unlinked<T, M>,
+    ) -> Result<(), Refused<T, M>> {
         self.with_record(|collector, record| {
             if !collector.make_room(record, mem::size_of::<T>()) {
                 add(&record.private.counts.refused, 1);
@@ -244,7 +246,7 @@ impl Domain {
             let retired = unsafe {
                 Retired::new(
                     unlinked.into_raw().cast().as_ptr(),
-                    drop_boxed::<T>,
+                    destroy::<T, M>,
                     mem::size_of::<T>(),
                 )
             };
@@ -306,6 +308,43 @@ impl Domain {
         let collector = self.collector();
         collector.ensure_process();
         collector.is_quiescent(existing(collector), stamp.0).is_ok()
+    }
+
+    /// What objects wait for that the caller has unlinked, and that are kept elsewhere. Runs code of the user's: the custom grace
+    /// period.
+    pub(crate) fn begin_period(&self) -> Period {
+        let collector = self.collector();
+        // In this order, as where objects are retired.
+        let ticket = self.options.grace.map_or(0, |grace| grace.begin());
+        Period {
+            stamp: collector.now(),
+            ticket,
+        }
+    }
+
+    /// Whether such objects may be destroyed; with a look at all threads, or as far as others have found out. Runs code of the
+    /// user's, too.
+    pub(crate) fn is_over(&self, period: Period, look: bool) -> bool {
+        let collector = self.collector();
+        collector.ensure_process();
+        let sections_are = if look {
+            collector
+                .is_quiescent(existing(collector), period.stamp)
+                .is_ok()
+        } else {
+            period.stamp < collector.known()
+        };
+        sections_are
+            && self
+                .options
+                .grace
+                .is_none_or(|grace| grace.elapsed(period.ticket))
+    }
+
+    /// How many objects should have gathered, so that a look at all threads costs little for each.
+    pub(crate) fn worth_a_look(&self) -> usize {
+        let collector = self.collector();
+        collector.worth_a_look(existing(collector))
     }
 
     /// Waits until every section that is open now has ended.
@@ -431,13 +470,15 @@ impl Drop for Domain {
     }
 }
 
-/// Destroys what was boxed by [`Owned`](super::Owned).
+/// Destroys what was an [`Owned`](super::Owned).
 ///
 /// # Safety
-/// The pointer comes from an `Unlinked<T>`, and is not used again.
-unsafe fn drop_boxed<T>(pointer: *mut ()) {
-    // SAFETY: by contract.
-    drop(unsafe { alloc::boxed::Box::from_raw(pointer.cast::<T>()) });
+/// The pointer comes from an `Unlinked<T, M>`, and is not used again.
+unsafe fn destroy<T, M: Memory>(pointer: *mut ()) {
+    if let Some(object) = ptr::NonNull::new(pointer.cast::<T>()) {
+        // SAFETY: by contract.
+        unsafe { M::destroy(object) };
+    }
 }
 
 /// The calling thread's record; `None` if it cannot have one.

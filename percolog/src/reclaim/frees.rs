@@ -143,21 +143,26 @@ impl<E: Environment> Collector<E> {
     /// Up to twice that, another number for each thread and each time: what one finds out lets all begin to count again at the same
     /// moment, and they would all look again at the same moment. So the first one does, and the others find its result.
     fn target(&self, record: &Record) -> usize {
-        let active = self.records.active_count();
+        let least = self.worth_a_look(Some(record));
+        // Relaxed: the caller is the only one that writes it.
+        let scans = record.private.counts.scans.load(Ordering::Relaxed) as usize;
+        least + spread(record.index.wrapping_add(scans), least)
+    }
+
+    /// How many objects should have gathered at least, so that a look at all threads, but for the one that has the record, costs
+    /// little for each.
+    pub(super) fn worth_a_look(&self, own: Option<&Record>) -> usize {
         let others = || {
             self.records
                 .active_from(0)
-                .any(|other| other.index != record.index)
+                .any(|other| own.is_none_or(|own| other.index != own.index))
         };
         let least = if self.hot.mode == Mode::Membarrier && others() {
             TARGET_A_BARRIER
         } else {
             TARGET
         };
-        let least = least.max(TARGET_A_THREAD * active);
-        // Relaxed: the caller is the only one that writes it.
-        let scans = record.private.counts.scans.load(Ordering::Relaxed) as usize;
-        least + spread(record.index.wrapping_add(scans), least)
+        least.max(TARGET_A_THREAD * self.records.active_count())
     }
 
     /// Up to where this thread may take everything to be quiescent.

@@ -63,3 +63,19 @@ pub trait GracePeriod: Sync {
     /// Whether objects for which `begin` returned this may be destroyed.
     fn elapsed(&self, ticket: u64) -> bool;
 }
+
+/// What something that the domain does not keep itself waits for, before it is destroyed or reused: that sections have
+/// ended, and that the custom grace period has elapsed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Period {
+    pub(crate) stamp: u64,
+    pub(crate) ticket: u64,
+}
+
+impl Period {
+    /// Before everything.
+    pub(crate) const START: Self = Self {
+        stamp: 0,
+        ticket: 0,
+    };
+}

@@ -11,18 +11,42 @@ use super::section::Inside;
 use super::stalled::Stalled;
 use crate::sync::atomic::{AtomicPtr, Ordering};
 
-/// An object on the heap that nobody else has: not linked yet, or not any more.
+/// Where objects lie, and how they are destroyed: in a box of their own ([`Boxed`]), or in a [slab](crate::slab::InSlab).
 ///
-/// *Cost:* making one allocates, as a `Box` does.
-pub struct Owned<T> {
-    object: NonNull<T>,
-    owns: PhantomData<Box<T>>,
+/// # Safety
+/// `destroy` may be called on any thread, and makes no use of the object after it has dropped it.
+pub unsafe trait Memory: 'static {
+    /// Drops an object, and gives its memory back.
+    ///
+    /// # Safety
+    /// The object lies in memory of this kind, and nobody else has it or will have it.
+    unsafe fn destroy<T>(object: NonNull<T>);
 }
 
-// SAFETY: owning an `Owned<T>` is owning a `T`.
-unsafe impl<T: Send> Send for Owned<T> {}
+/// The memory of a `Box`.
+#[derive(Debug, Clone, Copy)]
+pub enum Boxed {}
+
+// SAFETY: a box can be dropped on any thread; that it may on another than its `T` was made on is for whoever sends it to say.
+unsafe impl Memory for Boxed {
+    unsafe fn destroy<T>(object: NonNull<T>) {
+        // SAFETY: by contract it came from a box, and nobody else has it.
+        drop(unsafe { Box::from_raw(object.as_ptr()) });
+    }
+}
+
+/// An object on the heap that nobody else has: not linked yet, or not any more.
+///
+/// *Cost:* making one allocates, as a `Box` does; [`Slab::insert`](crate::slab::Slab::insert) makes others.
+pub struct Owned<T, M: Memory = Boxed> {
+    object: NonNull<T>,
+    owns: PhantomData<(T, M)>,
+}
+
+// SAFETY: owning an `Owned<T>` is owning a `T`, and memory of any kind can be given back anywhere.
+unsafe impl<T: Send, M: Memory> Send for Owned<T, M> {}
 // SAFETY: `&Owned<T>` gives `&T` and nothing else.
-unsafe impl<T: Sync> Sync for Owned<T> {}
+unsafe impl<T: Sync, M: Memory> Sync for Owned<T, M> {}
 
 impl<T> Owned<T> {
     /// Puts an object on the heap.
@@ -50,16 +74,18 @@ impl<T> Owned<T> {
     pub fn into_inner(self) -> T {
         *self.into_box()
     }
+}
 
-    fn into_raw(self) -> NonNull<T> {
+impl<T, M: Memory> Owned<T, M> {
+    pub(crate) fn into_raw(self) -> NonNull<T> {
         let object = self.object;
         core::mem::forget(self);
         object
     }
 
     /// # Safety
-    /// The object came from a box, and nobody else has it.
-    unsafe fn from_raw(object: NonNull<T>) -> Self {
+    /// The object lies in memory of this kind, and nobody else has it.
+    pub(crate) unsafe fn from_raw(object: NonNull<T>) -> Self {
         Self {
             object,
             owns: PhantomData,
@@ -67,14 +93,14 @@ impl<T> Owned<T> {
     }
 }
 
-impl<T> Drop for Owned<T> {
+impl<T, M: Memory> Drop for Owned<T, M> {
     fn drop(&mut self) {
-        // SAFETY: came from a box, and nobody else has it.
-        drop(unsafe { Box::from_raw(self.object.as_ptr()) });
+        // SAFETY: lies in memory of this kind, and nobody else has it.
+        unsafe { M::destroy(self.object) };
     }
 }
 
-impl<T> Deref for Owned<T> {
+impl<T, M: Memory> Deref for Owned<T, M> {
     type Target = T;
 
     #[inline]
@@ -84,7 +110,7 @@ impl<T> Deref for Owned<T> {
     }
 }
 
-impl<T> DerefMut for Owned<T> {
+impl<T, M: Memory> DerefMut for Owned<T, M> {
     #[inline]
     fn deref_mut(&mut self) -> &mut T {
         // SAFETY: as in `deref`, exclusively.
@@ -98,7 +124,7 @@ impl<T> From<T> for Owned<T> {
     }
 }
 
-impl<T: fmt::Debug> fmt::Debug for Owned<T> {
+impl<T: fmt::Debug, M: Memory> fmt::Debug for Owned<T, M> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_tuple("Owned").field(&**self).finish()
     }
@@ -108,18 +134,19 @@ impl<T: fmt::Debug> fmt::Debug for Owned<T> {
 ///
 /// It can be read, and [retired](super::Domain::retire). Dropping it leaks the object.
 #[must_use = "retire it, or the object is leaked"]
-pub struct Unlinked<T> {
+pub struct Unlinked<T, M: Memory = Boxed> {
     object: NonNull<T>,
+    owns: PhantomData<(T, M)>,
 }
 
 // SAFETY: whoever has it reads the object, along with sections on other threads (`Sync`), and hands
 // it to whoever destroys it (`Send`).
-unsafe impl<T: Send + Sync> Send for Unlinked<T> {}
+unsafe impl<T: Send + Sync, M: Memory> Send for Unlinked<T, M> {}
 // SAFETY: `&Unlinked<T>` gives `&T` and nothing else.
-unsafe impl<T: Sync> Sync for Unlinked<T> {}
+unsafe impl<T: Sync, M: Memory> Sync for Unlinked<T, M> {}
 
-impl<T> Unlinked<T> {
-    pub(super) fn into_raw(self) -> NonNull<T> {
+impl<T, M: Memory> Unlinked<T, M> {
+    pub(crate) fn into_raw(self) -> NonNull<T> {
         self.object
     }
 
@@ -129,22 +156,23 @@ impl<T> Unlinked<T> {
     /// No section can have a reference to it: everything that was open when it was unlinked has
     /// [ended](super::Domain::quiescent), and no link leads to it.
     #[must_use]
-    pub unsafe fn into_owned(self) -> Owned<T> {
-        // SAFETY: by contract; linked objects come from an `Owned`, so from a box.
+    pub unsafe fn into_owned(self) -> Owned<T, M> {
+        // SAFETY: by contract; linked objects come from an `Owned` of this kind.
         unsafe { Owned::from_raw(self.object) }
     }
 }
 
-impl<T> From<Owned<T>> for Unlinked<T> {
+impl<T, M: Memory> From<Owned<T, M>> for Unlinked<T, M> {
     /// An object that was never linked is retired like any other.
-    fn from(owned: Owned<T>) -> Self {
+    fn from(owned: Owned<T, M>) -> Self {
         Self {
             object: owned.into_raw(),
+            owns: PhantomData,
         }
     }
 }
 
-impl<T> Deref for Unlinked<T> {
+impl<T, M: Memory> Deref for Unlinked<T, M> {
     type Target = T;
 
     #[inline]
@@ -154,23 +182,23 @@ impl<T> Deref for Unlinked<T> {
     }
 }
 
-impl<T: fmt::Debug> fmt::Debug for Unlinked<T> {
+impl<T: fmt::Debug, M: Memory> fmt::Debug for Unlinked<T, M> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_tuple("Unlinked").field(&**self).finish()
     }
 }
 
 /// The domain is full: [`Domain::try_retire`](super::Domain::try_retire) hands the object back.
-pub struct Refused<T> {
+pub struct Refused<T, M: Memory = Boxed> {
     /// What was to be retired.
-    pub unlinked: Unlinked<T>,
+    pub unlinked: Unlinked<T, M>,
     /// How many bytes the domain holds.
     pub unreclaimed_bytes: u64,
     /// The section that keeps them from being destroyed, if it is still open.
     pub stalled: Option<Stalled>,
 }
 
-impl<T> fmt::Debug for Refused<T> {
+impl<T, M: Memory> fmt::Debug for Refused<T, M> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Refused")
             .field("unreclaimed_bytes", &self.unreclaimed_bytes)
@@ -179,7 +207,7 @@ impl<T> fmt::Debug for Refused<T> {
     }
 }
 
-impl<T> fmt::Display for Refused<T> {
+impl<T, M: Memory> fmt::Display for Refused<T, M> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(
             f,
@@ -193,27 +221,36 @@ impl<T> fmt::Display for Refused<T> {
     }
 }
 
-impl<T> core::error::Error for Refused<T> {}
+impl<T, M: Memory> core::error::Error for Refused<T, M> {}
 
 /// A reference to an object that was found in a section, good for as long as the section and the link
 /// through which it was found are.
 pub struct Ref<'s, T> {
-    object: &'s T,
+    /// What the link said, and not a reference: [`Link::relink`] puts it into another link, from which the object is taken out
+    /// with all that was allocated for it.
+    object: NonNull<T>,
+    lends: PhantomData<&'s T>,
 }
+
+// SAFETY: a `Ref` is a `&T`.
+unsafe impl<T: Sync> Send for Ref<'_, T> {}
+// SAFETY: as above.
+unsafe impl<T: Sync> Sync for Ref<'_, T> {}
 
 impl<'s, T> Ref<'s, T> {
     /// The object, for as long as the section lasts.
     #[inline]
     #[must_use]
     pub fn get(self) -> &'s T {
-        self.object
+        // SAFETY: live while the section is open, which `'s` lies in.
+        unsafe { self.object.as_ref() }
     }
 
     /// Whether both are the same object, not only equal ones.
     #[inline]
     #[must_use]
     pub fn is(self, other: Ref<'_, T>) -> bool {
-        ptr::eq(self.object, other.object)
+        self.object == other.object
     }
 }
 
@@ -231,13 +268,13 @@ impl<T> Deref for Ref<'_, T> {
 
     #[inline]
     fn deref(&self) -> &T {
-        self.object
+        self.get()
     }
 }
 
 impl<T: fmt::Debug> fmt::Debug for Ref<'_, T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.object.fmt(f)
+        self.get().fmt(f)
     }
 }
 
@@ -263,45 +300,55 @@ impl<T: fmt::Debug> fmt::Debug for Ref<'_, T> {
 /// drop(section);
 /// # drop(link.take());
 /// ```
-pub struct Link<T> {
+pub struct Link<T, M: Memory = Boxed> {
     object: AtomicPtr<T>,
-    owns: PhantomData<Box<T>>,
+    owns: PhantomData<(T, M)>,
 }
 
 // SAFETY: a link gives `&T` to many threads (`Sync`) and takes and gives objects (`Send`).
-unsafe impl<T: Send + Sync> Sync for Link<T> {}
+unsafe impl<T: Send + Sync, M: Memory> Sync for Link<T, M> {}
 // SAFETY: as above.
-unsafe impl<T: Send + Sync> Send for Link<T> {}
+unsafe impl<T: Send + Sync, M: Memory> Send for Link<T, M> {}
 
 /// What [`Link::compare_exchange`] found instead: nothing was changed.
-pub struct Changed<'s, T> {
+pub struct Changed<'s, T, M: Memory = Boxed> {
     /// What the link leads to.
     pub found: Option<Ref<'s, T>>,
     /// What was to be put there.
-    pub new: Option<Owned<T>>,
+    pub new: Option<Owned<T, M>>,
 }
 
-impl<T> fmt::Debug for Changed<'_, T> {
+impl<T, M: Memory> fmt::Debug for Changed<'_, T, M> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("Changed")
     }
 }
 
-fn raw<T>(object: Option<Owned<T>>) -> *mut T {
+fn raw<T, M: Memory>(object: Option<Owned<T, M>>) -> *mut T {
     object.map_or(ptr::null_mut(), |object| object.into_raw().as_ptr())
 }
 
-fn unlinked<T>(object: *mut T) -> Option<Unlinked<T>> {
-    NonNull::new(object).map(|object| Unlinked { object })
-}
-
-fn address<T>(object: Option<Ref<'_, T>>) -> *mut T {
-    object.map_or(ptr::null_mut(), |object| {
-        ptr::from_ref(object.object).cast_mut()
+fn unlinked<T, M: Memory>(object: *mut T) -> Option<Unlinked<T, M>> {
+    NonNull::new(object).map(|object| Unlinked {
+        object,
+        owns: PhantomData,
     })
 }
 
-impl<T> Link<T> {
+fn address<T>(object: Option<Ref<'_, T>>) -> *mut T {
+    object.map_or(ptr::null_mut(), |object| object.object.as_ptr())
+}
+
+/// # Safety
+/// What a link said in a section, with all that was done before it was linked, for as long as both last.
+unsafe fn lend<'s, T>(object: *mut T) -> Option<Ref<'s, T>> {
+    NonNull::new(object).map(|object| Ref {
+        object,
+        lends: PhantomData,
+    })
+}
+
+impl<T, M: Memory> Link<T, M> {
     /// A link to nothing.
     #[must_use]
     pub const fn null() -> Self {
@@ -313,7 +360,7 @@ impl<T> Link<T> {
 
     /// A link to an object.
     #[must_use]
-    pub fn new(object: Owned<T>) -> Self {
+    pub fn new(object: Owned<T, M>) -> Self {
         Self {
             object: AtomicPtr::new(object.into_raw().as_ptr()),
             owns: PhantomData,
@@ -331,7 +378,7 @@ impl<T> Link<T> {
         // SAFETY: linked when the section was open, so it is not destroyed before the section ends,
         // if it is retired as `Domain::retire` asks; and not taken out for good, for that takes
         // `&mut self`, while `self` is borrowed.
-        unsafe { object.as_ref() }.map(|object| Ref { object })
+        unsafe { lend(object) }
     }
 
     /// Whether the link leads nowhere.
@@ -346,7 +393,7 @@ impl<T> Link<T> {
     ///
     /// *Progress:* wait-free. *Cost:* one atomic exchange.
     #[inline]
-    pub fn swap(&self, new: Option<Owned<T>>) -> Option<Unlinked<T>> {
+    pub fn swap(&self, new: Option<Owned<T, M>>) -> Option<Unlinked<T, M>> {
         // Release publishes the new object to the Acquire in `load`; Acquire pairs with the Release of
         // whoever linked the old one.
         unlinked(self.object.swap(raw(new), Ordering::AcqRel))
@@ -362,9 +409,9 @@ impl<T> Link<T> {
     pub fn compare_exchange<'s>(
         &'s self,
         current: Option<Ref<'_, T>>,
-        new: Option<Owned<T>>,
+        new: Option<Owned<T, M>>,
         section: &'s impl Inside,
-    ) -> Result<Option<Unlinked<T>>, Changed<'s, T>> {
+    ) -> Result<Option<Unlinked<T, M>>, Changed<'s, T, M>> {
         let _ = section;
         let new = raw(new);
         // Orderings as in `swap`; on failure Acquire as in `load`.
@@ -377,7 +424,7 @@ impl<T> Link<T> {
             Ok(old) => Ok(unlinked(old)),
             Err(found) => Err(Changed {
                 // SAFETY: as in `load`.
-                found: unsafe { found.as_ref() }.map(|object| Ref { object }),
+                found: unsafe { lend(found) },
                 // SAFETY: came from `raw` above, and was not linked.
                 new: NonNull::new(new).map(|new| unsafe { Owned::from_raw(new) }),
             }),
@@ -398,7 +445,7 @@ impl<T> Link<T> {
         current: Option<Ref<'_, T>>,
         new: Option<Ref<'_, T>>,
         section: &'s impl Inside,
-    ) -> Result<Option<Unlinked<T>>, Option<Ref<'s, T>>> {
+    ) -> Result<Option<Unlinked<T, M>>, Option<Ref<'s, T>>> {
         let _ = section;
         // Orderings as in `compare_exchange`.
         match self.object.compare_exchange(
@@ -409,12 +456,12 @@ impl<T> Link<T> {
         ) {
             Ok(old) => Ok(unlinked(old)),
             // SAFETY: as in `load`.
-            Err(found) => Err(unsafe { found.as_ref() }.map(|object| Ref { object })),
+            Err(found) => Err(unsafe { lend(found) }),
         }
     }
 
     /// Takes the object out, for good: nobody else can reach the link, so nobody can have found the object.
-    pub fn take(&mut self) -> Option<Owned<T>> {
+    pub fn take(&mut self) -> Option<Owned<T, M>> {
         let object = core::mem::replace(self.object.get_mut(), ptr::null_mut());
         // SAFETY: linked objects come from an `Owned`; references to it borrow the link, and it is
         // borrowed exclusively. That no other link leads to it is what `relink` asks for.
@@ -422,13 +469,13 @@ impl<T> Link<T> {
     }
 }
 
-impl<T> Default for Link<T> {
+impl<T, M: Memory> Default for Link<T, M> {
     fn default() -> Self {
         Self::null()
     }
 }
 
-impl<T> fmt::Debug for Link<T> {
+impl<T, M: Memory> fmt::Debug for Link<T, M> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         // Not the object: reading it takes a section.
         f.debug_struct("Link")

@@ -29,7 +29,8 @@
 //! |---|---|
 //! | a value that is read all the time and replaced whole | [`Replaceable`]: safe |
 //! | a list, tree or table of your own, whose nodes are read without locks | [`Link`], [`Domain::retire`]: retiring is `unsafe` |
-//! | memory that is not in a `Box`: slabs, pages, handles | [`Domain::retire_with`]; or [`Domain::now`] and [`Domain::quiescent`] |
+//! | the same, allocated and freed all the time | a [slab](crate::slab), whose objects are linked and retired as boxed ones are |
+//! | memory that is neither: pages, handles | [`Domain::retire_with`]; or [`Domain::now`] and [`Domain::quiescent`] |
 //! | something else that must happen before reuse | [`GracePeriod`] |
 //! | readers that hold on for long, or sleep | not this: a reference count; a section that stays open keeps everything |
 //!
@@ -87,17 +88,17 @@ mod stats;
 mod threads;
 
 #[cfg(all(test, percolog_loom))]
-mod models;
+pub(crate) mod models;
 #[cfg(all(test, feature = "std", not(percolog_loom)))]
 mod tests;
 
 #[cfg(not(percolog_loom))]
 pub use domain::{Domain, Stamp};
-#[cfg(feature = "std")]
 pub(crate) use frees::contain;
 pub use grace::GracePeriod;
+pub(crate) use grace::Period;
 #[cfg(not(percolog_loom))]
-pub use link::{Changed, Link, Owned, Ref, Refused, Unlinked};
+pub use link::{Boxed, Changed, Link, Memory, Owned, Ref, Refused, Unlinked};
 pub use options::{Clock, Optimizations, Options, WhenFull};
 #[cfg(not(percolog_loom))]
 pub use replaceable::Replaceable;

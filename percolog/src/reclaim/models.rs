@@ -30,6 +30,49 @@ impl Environment for Ticks {
     }
 }
 
+/// A domain for the models of rooms above: what `Domain` does, for threads that are numbered by the model.
+pub(crate) struct ModelDomain(Collector<Ticks>);
+
+impl ModelDomain {
+    /// For so many threads.
+    pub(crate) fn new(threads: usize) -> Self {
+        let options = Options::new().clock(Clock::Coarse);
+        let collector = Collector::new(options, Ticks(AtomicU64::new(1 << 30)), Mode::Fence, true);
+        for _ in 0..threads {
+            collector.take_record(0);
+        }
+        Self(collector)
+    }
+
+    fn record(&self, thread: usize) -> &Record {
+        self.0.records.all().nth(thread).expect("taken in `new`")
+    }
+
+    /// Runs `f` in a section.
+    pub(crate) fn section<R>(&self, thread: usize, f: impl FnOnce() -> R) -> R {
+        self.0.enter(self.record(thread));
+        let result = f();
+        self.0.leave(self.record(thread));
+        result
+    }
+
+    /// Retires an object, and destroys what can be destroyed.
+    ///
+    /// # Safety
+    /// As for `Domain::retire_with`.
+    pub(crate) unsafe fn retire_and_collect(
+        &self,
+        thread: usize,
+        object: *mut (),
+        destroy: unsafe fn(*mut ()),
+    ) -> usize {
+        // SAFETY: by contract.
+        let retired = unsafe { Retired::new(object, destroy, 0) };
+        self.0.retire(self.record(thread), retired);
+        self.0.collect(self.record(thread))
+    }
+}
+
 const NONE: usize = usize::MAX;
 const POISON: u32 = 0xdead;
 

@@ -34,7 +34,7 @@ pub(crate) use object_lock::{ObjectLock, Patience};
 pub(crate) use slot_lock::{SlotGuard, SlotLock};
 #[cfg(feature = "alloc")]
 pub(crate) use wait::Backoff;
-#[cfg(feature = "std")]
+#[cfg(feature = "alloc")]
 pub(crate) use wait::ParkingWord;
 
 #[cfg(all(feature = "alloc", not(percolog_loom)))]

@@ -24,7 +24,7 @@
 //! | Custom grace periods are described, and not in the code. | `limits::a_grace_period_that_does_not_elapse_keeps_everything_and_holds_up_nobody`, `limits::a_grace_period_may_use_its_domain` |
 //! | Remote frees are drained only when the owner allocates. | There is no allocator here: a thread destroys what it has retired. |
 //!
-//! What is known of its slabs and of its namespaces concerns nothing that is here.
+//! What is known of its namespaces stands in `percolog/tests/namespace/main.rs`; what is known of its slabs concerns nothing that is here.
 #![cfg(not(percolog_loom))]
 
 #[cfg(unix)]

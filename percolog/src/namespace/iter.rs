@@ -1,0 +1,48 @@
+//! Going through all values.
+
+use core::fmt;
+use core::iter::FusedIterator;
+use core::marker::PhantomData;
+
+use super::id::Id;
+use super::table::Table;
+
+/// The values of a namespace, in the order of their indices: see [`Namespace::iter`](super::Namespace::iter).
+pub struct Iter<'s, T> {
+    table: &'s Table<T>,
+    next: u32,
+    /// In whose section this is.
+    section: PhantomData<&'s ()>,
+}
+
+impl<'s, T> Iter<'s, T> {
+    /// The caller is in a section of the table's domain for as long as `'s`.
+    pub(super) fn new(table: &'s Table<T>) -> Self {
+        Self {
+            table,
+            next: 0,
+            section: PhantomData,
+        }
+    }
+}
+
+impl<'s, T> Iterator for Iter<'s, T> {
+    type Item = (Id<T>, &'s T);
+
+    fn next(&mut self) -> Option<Self::Item> {
+        let (index, generation, value) = self.table.next(self.next)?;
+        self.next = index + 1;
+        // SAFETY: found in a section that is open for `'s`.
+        Some((Id::new(index, generation), unsafe { &*value }))
+    }
+}
+
+impl<T> FusedIterator for Iter<'_, T> {}
+
+impl<T> fmt::Debug for Iter<'_, T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Iter")
+            .field("next", &self.next)
+            .finish_non_exhaustive()
+    }
+}
