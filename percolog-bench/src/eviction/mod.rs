@@ -12,7 +12,7 @@ pub use clock::Clock;
 pub use recency::{Eviction, Plain, Recency};
 pub use s3_fifo::S3Fifo;
 pub use sieve::Sieve;
-pub use trace::{drifting, scans_between, zipf};
+pub use trace::{Zipf, drifting, scans_between, zipf};
 
 /// A cache of so many keys.
 pub trait Cache {

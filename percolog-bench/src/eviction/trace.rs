@@ -18,22 +18,44 @@ impl SplitMix {
     }
 }
 
+/// Keys of which the *n*-th one is looked up as often as 1 / *n* to the power of the skew.
+#[derive(Debug)]
+pub struct Zipf {
+    /// By key: how often it, or one before it, is looked up.
+    up_to: Vec<f64>,
+}
+
+impl Zipf {
+    /// So many keys; 0.99 is YCSB's skew.
+    #[must_use]
+    pub fn new(keys: usize, skew: f64) -> Self {
+        let mut total = 0.0;
+        let up_to = (1..=keys)
+            .map(|rank| {
+                total += (rank as f64).powf(-skew);
+                total
+            })
+            .collect();
+        Self { up_to }
+    }
+
+    /// Lookups, the same for the same seed.
+    #[must_use]
+    pub fn lookups(&self, seed: u64, lookups: usize) -> Vec<u64> {
+        let mut random = SplitMix(seed);
+        let total = self.up_to.last().copied().unwrap_or(0.0);
+        let lookup = |_| {
+            let at = random.fraction() * total;
+            self.up_to.partition_point(|sum| *sum <= at) as u64
+        };
+        (0..lookups).map(lookup).collect()
+    }
+}
+
 /// Lookups of so many keys, of which the *n*-th one is looked up as often as 1 / *n* to the power of `skew`.
 #[must_use]
 pub fn zipf(seed: u64, keys: usize, skew: f64, lookups: usize) -> Vec<u64> {
-    let mut random = SplitMix(seed);
-    let mut total = 0.0;
-    let up_to: Vec<f64> = (1..=keys)
-        .map(|rank| {
-            total += (rank as f64).powf(-skew);
-            total
-        })
-        .collect();
-    let lookup = |_| {
-        let at = random.fraction() * total;
-        up_to.partition_point(|sum| *sum <= at) as u64
-    };
-    (0..lookups).map(lookup).collect()
+    Zipf::new(keys, skew).lookups(seed, lookups)
 }
 
 /// The same lookups, and each time after `every` of them a scan: `length` keys one after the other that nobody looks up again.

@@ -8,6 +8,8 @@ use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Barrier, Condvar, Mutex, PoisonError};
 use std::thread;
 
+use hdrhistogram::Histogram;
+
 use super::clock;
 use super::stores::Alone;
 
@@ -33,6 +35,8 @@ pub struct Work {
     pub cycles: u64,
     /// All operations, those of the warm-up included: what the final state must show.
     pub all: u64,
+    /// Cycles within which 99 of 100 counted calls ended, if somebody [looked](Watch).
+    pub p99: Option<u64>,
 }
 
 impl Work {
@@ -67,7 +71,8 @@ impl fmt::Display for Work {
             f,
             "threads={} operations={} cycles={} all={}",
             self.threads, self.operations, self.cycles, self.all
-        )
+        )?;
+        self.p99.map_or(Ok(()), |p99| write!(f, " p99={p99}"))
     }
 }
 
@@ -101,6 +106,7 @@ impl std::str::FromStr for Work {
             operations: value("operations")?,
             cycles: value("cycles")?,
             all: value("all")?,
+            p99: value("p99").ok(),
         })
     }
 }
@@ -179,6 +185,25 @@ impl Gate {
     }
 }
 
+/// What looks at how long calls take, on a thread of its own.
+pub trait Watch: Send {
+    /// A counted call took so many cycles, its look at the clock included.
+    fn took(&mut self, cycles: u64);
+}
+
+/// Does not look.
+impl Watch for () {
+    #[inline(always)]
+    fn took(&mut self, _: u64) {}
+}
+
+impl Watch for Histogram<u64> {
+    #[inline]
+    fn took(&mut self, cycles: u64) {
+        self.saturating_record(cycles);
+    }
+}
+
 /// Runs `shift.threads` threads. Each calls `prepare` with its number, on its own core, and then what that returned: one
 /// operation a call.
 ///
@@ -207,6 +232,24 @@ where
     P: Fn(usize) -> O + Sync,
     O: FnMut() -> u64,
 {
+    let (work, _) = run_watched(shift, || (), prepare)?;
+    Ok(work)
+}
+
+/// The same, and each thread's watch is told how many cycles each counted call took; all watches are given back.
+///
+/// # Errors
+/// As [`run`].
+pub fn run_watched<P, O, W>(
+    shift: Shift,
+    watch: impl Fn() -> W + Sync,
+    prepare: P,
+) -> Result<(Work, Vec<W>), CrewError>
+where
+    P: Fn(usize) -> O + Sync,
+    O: FnMut() -> u64,
+    W: Watch,
+{
     let hired = Barrier::new(shift.threads);
     // In lines of their own: those who wait read one while others still write the other.
     let arrived = Alone(AtomicUsize::new(0));
@@ -219,6 +262,7 @@ where
         // A copy of this thread's own, for the same reason as below.
         let shift = std::hint::black_box(shift);
         let mut operation = prepare(number);
+        let mut watch = watch();
         // What the operation needs is in this core's cache when it matters: otherwise those with the longest way to it would
         // come late.
         operation();
@@ -251,17 +295,23 @@ where
         // What ends within the time counts: the operation across its beginning, but not the one across its end, however long a
         // thread is kept in that.
         let mut operations = 0;
-        while clock::cycles() < finished {
+        let mut before = clock::cycles();
+        while before < finished {
             operations += operation();
             all += 1;
+            let now = clock::cycles();
+            watch.took(now.wrapping_sub(before));
+            before = now;
         }
         percolog_roi::end(operations);
-        Work {
+        let work = Work {
             threads: 1,
             operations,
             cycles: shift.cycles,
             all,
-        }
+            p99: None,
+        };
+        (work, watch)
     };
 
     thread::scope(|scope| {
@@ -284,16 +334,19 @@ where
             operations: 0,
             cycles: 0,
             all: 0,
+            p99: None,
         };
+        let mut watches = Vec::with_capacity(shift.threads);
         for thread in threads {
-            let Ok(Some(own)) = thread.join() else {
+            let Ok(Some((own, watch))) = thread.join() else {
                 return Err(CrewError::Panicked);
             };
+            watches.push(watch);
             total.operations += own.operations;
             total.cycles += own.cycles;
             total.all += own.all;
         }
-        Ok(total)
+        Ok((total, watches))
     })
 }
 
@@ -342,8 +395,14 @@ mod tests {
             operations: 1000,
             cycles: 8000,
             all: 1200,
+            p99: None,
         };
         assert_eq!(work.to_string().parse(), Ok(work));
+        let watched = Work {
+            p99: Some(77),
+            ..work
+        };
+        assert_eq!(watched.to_string().parse(), Ok(watched));
         assert!((work.rate() - 500.0).abs() < 1e-9);
         for wrong in [
             "",

@@ -2,6 +2,7 @@
 
 use std::fmt;
 
+use super::caches::{self, CacheKind};
 use super::crew::{CrewError, Shift, Work};
 use super::events::{self, ChannelKind};
 use super::locks::{self, LockKind};
@@ -52,6 +53,15 @@ pub enum Guest {
         /// Cycles after each.
         work: u64,
     },
+    /// Requests to a cache.
+    Cache {
+        /// Which cache.
+        kind: CacheKind,
+        /// How many keys there are.
+        keys: u64,
+        /// Of a hundred requests, how many set.
+        sets: u64,
+    },
     /// Counted requests.
     Requests {
         /// How they are counted.
@@ -96,7 +106,7 @@ impl std::error::Error for GuestError {}
 /// Names of workloads and how to make them, with the parameters that [`Parameters::take`] finds.
 type Maker = fn(&mut Parameters<'_>) -> Result<Guest, GuestError>;
 
-const GUESTS: [(&str, Maker); 23] = [
+const GUESTS: [(&str, Maker); 26] = [
     ("store", |_| Ok(Guest::Store(Store::Plain))),
     ("store-atomic", |_| Ok(Guest::Store(Store::Atomic))),
     ("lock-ticket", |parameters| {
@@ -142,6 +152,15 @@ const GUESTS: [(&str, Maker); 23] = [
     }),
     ("events-channel", |parameters| {
         events(ChannelKind::Channel, parameters)
+    }),
+    ("cache-stock", |parameters| {
+        cache(CacheKind::Stock, parameters)
+    }),
+    ("cache-stock-once-a-minute", |parameters| {
+        cache(CacheKind::StockOnceAMinute, parameters)
+    }),
+    ("cache-queue-locks", |parameters| {
+        cache(CacheKind::QueueLocks, parameters)
     }),
     ("requests-locked", |parameters| {
         requests(Counting::Locked, parameters)
@@ -189,6 +208,14 @@ fn events(kind: ChannelKind, parameters: &mut Parameters<'_>) -> Result<Guest, G
     Ok(Guest::Events { kind, work })
 }
 
+fn cache(kind: CacheKind, parameters: &mut Parameters<'_>) -> Result<Guest, GuestError> {
+    Ok(Guest::Cache {
+        kind,
+        keys: parameters.take_below("keys", 1 << 31)?,
+        sets: parameters.take_below("sets", 101)?,
+    })
+}
+
 fn requests(counting: Counting, parameters: &mut Parameters<'_>) -> Result<Guest, GuestError> {
     let trip = parameters.take("trip")?;
     Ok(Guest::Requests { counting, trip })
@@ -199,6 +226,11 @@ struct Parameters<'a>(Vec<&'a str>);
 
 impl Parameters<'_> {
     fn take(&mut self, key: &'static str) -> Result<u64, GuestError> {
+        // Far more than anybody simulates, and sums of a few do not overflow.
+        self.take_below(key, 1 << 48)
+    }
+
+    fn take_below(&mut self, key: &'static str, limit: u64) -> Result<u64, GuestError> {
         let at = self
             .0
             .iter()
@@ -207,8 +239,7 @@ impl Parameters<'_> {
         let pair = self.0.swap_remove(at);
         pair.split_once('=')
             .and_then(|(_, value)| value.parse().ok())
-            // Far more than anybody simulates, and sums of a few do not overflow.
-            .filter(|value| *value < 1 << 48)
+            .filter(|value| *value < limit)
             .ok_or_else(|| GuestError::Number(pair.to_owned()))
     }
 }
@@ -289,6 +320,14 @@ impl Guest {
                 };
                 (name, vec![("work", work)])
             }
+            Self::Cache { kind, keys, sets } => {
+                let name = match kind {
+                    CacheKind::Stock => "cache-stock",
+                    CacheKind::StockOnceAMinute => "cache-stock-once-a-minute",
+                    CacheKind::QueueLocks => "cache-queue-locks",
+                };
+                (name, vec![("keys", keys), ("sets", sets)])
+            }
             Self::Requests { counting, trip } => {
                 let name = match counting {
                     Counting::Locked => "requests-locked",
@@ -331,6 +370,7 @@ impl Guest {
             Self::Pushes { work, lists } => sharing::pushes(shift, work, lists),
             Self::List { kind, delay } => logs::run(shift, kind, delay),
             Self::Events { kind, work } => events::run(shift, kind, work),
+            Self::Cache { kind, keys, sets } => caches::run(shift, kind, keys, sets),
             Self::Requests { counting, trip } => requests::run(shift, counting, trip),
         }
     }
@@ -357,6 +397,8 @@ mod tests {
             "lists=3",
             "delay=1000",
             "trip=1193",
+            "keys=1000",
+            "sets=20",
         ];
         GUESTS
             .iter()

@@ -88,16 +88,8 @@ fn increment(field: &AtomicU32) {
 /// The queue lock of Mellor-Crummey and Scott: each thread waits on a line of its own.
 #[derive(Debug)]
 pub struct McsLock {
-    /// The number of the last thread in the queue, plus one; 0 if there is no queue.
-    tail: Alone<AtomicUsize>,
-    places: Vec<Alone<Place>>,
-}
-
-#[derive(Debug, Default)]
-struct Place {
-    waiting: AtomicBool,
-    /// The number of the thread behind this one, plus one.
-    next: AtomicUsize,
+    tail: Alone<McsTail>,
+    places: McsPlaces,
 }
 
 impl McsLock {
@@ -106,7 +98,7 @@ impl McsLock {
     pub fn new(threads: usize) -> Self {
         Self {
             tail: Alone::default(),
-            places: (0..threads).map(|_| Alone::default()).collect(),
+            places: McsPlaces::new(threads),
         }
     }
 }
@@ -114,51 +106,99 @@ impl McsLock {
 impl Lock for McsLock {
     #[inline]
     fn lock(&self, thread: usize) {
-        let own = &self.places[thread].0;
-        own.next.store(0, Ordering::Relaxed);
-        own.waiting.store(true, Ordering::Relaxed);
+        self.tail.0.lock(&self.places, thread);
+    }
+
+    #[inline]
+    fn unlock(&self, thread: usize) {
+        self.tail.0.unlock(&self.places, thread);
+    }
+}
+
+/// Where threads wait for queue locks. A place serves any number of locks, one after the other; a thread has one for each lock that
+/// it can hold at once.
+#[derive(Debug)]
+pub struct McsPlaces(Vec<Alone<Place>>);
+
+#[derive(Debug, Default)]
+struct Place {
+    waiting: AtomicBool,
+    /// The place behind this one, plus one.
+    next: AtomicUsize,
+}
+
+impl McsPlaces {
+    /// The places `0..places`.
+    #[must_use]
+    pub fn new(places: usize) -> Self {
+        Self((0..places).map(|_| Alone::default()).collect())
+    }
+}
+
+/// A queue lock without the places that its queue is made of.
+#[derive(Debug, Default)]
+pub struct McsTail {
+    /// The last place in the queue, plus one; 0 if there is no queue.
+    last: AtomicUsize,
+}
+
+impl McsTail {
+    /// Waits at the place `own`, which is this thread's and not in use, until the lock is this thread's.
+    #[inline]
+    pub fn lock(&self, places: &McsPlaces, own: usize) {
+        let place = &places.0[own].0;
+        place.next.store(0, Ordering::Relaxed);
+        place.waiting.store(true, Ordering::Relaxed);
         // Release: our place is ready before others can find it. Acquire: the holder before has left, if there is no queue.
-        let before = self.tail.0.swap(thread + 1, Ordering::AcqRel);
+        let before = self.last.swap(own + 1, Ordering::AcqRel);
         if before != 0 {
             // Release: with the acquire of `next` in `unlock`.
-            self.places[before - 1]
+            places.0[before - 1]
                 .0
                 .next
-                .store(thread + 1, Ordering::Release);
+                .store(own + 1, Ordering::Release);
             // Acquire: with the release of `waiting` in `unlock`.
             #[allow(
                 clippy::missing_spin_loop,
                 reason = "as in the ticket lock that it is compared with: Figure A-1 spins without a pause"
             )]
-            while own.waiting.load(Ordering::Acquire) {}
+            while place.waiting.load(Ordering::Acquire) {}
         }
     }
 
+    /// Takes the lock if nobody has it.
     #[inline]
-    fn unlock(&self, thread: usize) {
-        let own = &self.places[thread].0;
+    #[must_use]
+    pub fn try_lock(&self, places: &McsPlaces, own: usize) -> bool {
+        places.0[own].0.next.store(0, Ordering::Relaxed);
+        // As in `lock`.
+        self.last
+            .compare_exchange(0, own + 1, Ordering::AcqRel, Ordering::Relaxed)
+            .is_ok()
+    }
+
+    /// Lets the next one in. The caller must hold the lock, from the place `own`.
+    #[inline]
+    pub fn unlock(&self, places: &McsPlaces, own: usize) {
+        let place = &places.0[own].0;
         // Acquire: with the release of `next` in `lock`; the place behind is ready.
-        let mut next = own.next.load(Ordering::Acquire);
+        let mut next = place.next.load(Ordering::Acquire);
         if next == 0 {
             // Release: with the swap of whoever comes next.
             let alone =
-                self.tail
-                    .0
-                    .compare_exchange(thread + 1, 0, Ordering::Release, Ordering::Relaxed);
+                self.last
+                    .compare_exchange(own + 1, 0, Ordering::Release, Ordering::Relaxed);
             if alone.is_ok() {
                 return;
             }
             // Somebody has joined the queue and is about to say so.
             while next == 0 {
                 hint::spin_loop();
-                next = own.next.load(Ordering::Acquire);
+                next = place.next.load(Ordering::Acquire);
             }
         }
         // Release: with the acquire of `waiting` in `lock`.
-        self.places[next - 1]
-            .0
-            .waiting
-            .store(false, Ordering::Release);
+        places.0[next - 1].0.waiting.store(false, Ordering::Release);
     }
 }
 
@@ -185,7 +225,7 @@ pub fn run(shift: Shift, kind: LockKind, section: u64, total: u64) -> Result<Wor
         }
         LockKind::Mcs => {
             let lock = McsLock::new(shift.threads);
-            percolog_roi::label(&lock.tail.0, "tail of the MCS lock");
+            percolog_roi::label(&lock.tail.0.last, "tail of the MCS lock");
             drive(shift, &lock, section, total)
         }
     }

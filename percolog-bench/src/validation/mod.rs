@@ -9,12 +9,13 @@
 //! | thesis, Figure 8-4: four lists | [`lists`], [`logs`], [`thesis_log`], [`numbered`] | |
 //! | K42 (Appavoo et al. 2007), Figure 1: four counters | [`requests`] | [`closed::ClosedQueue`] |
 //!
-//! Nothing has been published of what [`events`] simulates.
+//! Nothing has been published of what [`events`] simulates; [`caches`] is that of another paper.
 //!
 //! "The thesis" is S. Boyd-Wickizer, *Optimizing Communication Bottlenecks in Multiprocessor Operating System Kernels*, MIT
 //! 2014. The workloads run natively as well, and check the state they end in; how long things take means something under
 //! the simulator alone. [`experiments`] says which of them are run, and what was published about each.
 
+pub mod caches;
 pub mod clock;
 pub mod closed;
 pub mod crew;

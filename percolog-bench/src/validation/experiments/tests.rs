@@ -68,7 +68,7 @@ impl Laboratory for Paper {
                 ListKind::Global => queue(2300.0, 250.0).round(threads),
                 ListKind::Local => 2305.0,
             },
-            Guest::Events { .. } => unreachable!("no experiment runs it"),
+            Guest::Events { .. } | Guest::Cache { .. } => unreachable!("no experiment runs it"),
             Guest::Requests { counting, trip } => {
                 let service = match counting {
                     Counting::Locked => 944.0,
@@ -91,6 +91,7 @@ impl Laboratory for Paper {
                 operations,
                 cycles,
                 all: operations,
+                p99: None,
             },
             waiting: match guest {
                 Guest::References { work, .. } => queue(work as f64, 600.0).waiting(threads),
