@@ -1,7 +1,8 @@
 //! Events from up to 47 cores to one that takes them while they come, simulated: [`EventQueue`](percolog::collections::EventQueue) beside
 //! `crossbeam-channel`.
 //!
-//! `cargo bench -p percolog-bench --bench events`; `-- --json` for programs, `-- --quick` for fewer numbers of cores. The program starts
+//! `cargo bench -p percolog-bench --bench events`; `-- --json` for programs, `-- --quick` for fewer numbers of cores, `-- --only NAME` for one of
+//! the two. The program starts
 //! itself again under the simulator, once for each cell. What the cells do is said in [`percolog_bench::validation::events`].
 
 #[path = "../simulated/mod.rs"]
@@ -12,8 +13,7 @@ use std::process::ExitCode;
 use percolog_bench::validation::crew::Shift;
 use percolog_bench::validation::events::ChannelKind;
 use percolog_bench::validation::guest::Guest;
-use percolog_sim::machine::built_in;
-use simulated::{Found, GUEST, simulate};
+use simulated::{Called, Found, simulate};
 
 /// The machine of Figure 8-4, as for the lists.
 const MACHINE: &str = "opteron-48";
@@ -38,42 +38,15 @@ struct Cell {
 }
 
 fn main() -> ExitCode {
-    let arguments: Vec<String> = std::env::args().skip(1).collect();
-    if arguments.first().is_some_and(|first| first == GUEST) {
-        return simulated::guest("events", &arguments[1..]);
-    }
-    let (mut json, mut quick, mut benchmarking) = (false, false, false);
-    for argument in arguments {
-        match argument.as_str() {
-            "--json" => json = true,
-            "--quick" => quick = true,
-            // What cargo passes to every benchmark.
-            "--bench" => benchmarking = true,
-            other => {
-                eprintln!("events: unknown argument {other:?}; there are --json and --quick");
-                return ExitCode::from(2);
-            }
-        }
-    }
-    let machine = match built_in(MACHINE) {
-        Ok(machine) => machine,
-        Err(error) => {
-            eprintln!("events: {error}");
-            return ExitCode::FAILURE;
-        }
+    let called = match Called::read("events", MACHINE) {
+        Ok(called) => called,
+        Err(code) => return code,
     };
-    if let Err(error) = percolog_sim::run::available() {
-        eprintln!("events: {error}");
-        // `cargo test --all-targets` runs benchmarks too, also where there is no simulator.
-        return ExitCode::from(u8::from(benchmarking));
-    }
     let mut cells = Vec::new();
     for work in WORK {
         for producers in PRODUCERS {
             for (name, kind) in KINDS {
-                // `cargo test --all-targets`: see that one cell works.
-                if (quick && ![1, 47].contains(&producers)) || (!benchmarking && !cells.is_empty())
-                {
+                if !called.wants(name) || !called.runs([1, 47].contains(&producers), cells.len()) {
                     continue;
                 }
                 let shift = Shift {
@@ -82,7 +55,7 @@ fn main() -> ExitCode {
                     // Several merges of all queues.
                     cycles: 1_600_000 + 600_000 * producers as u64,
                 };
-                let found = simulate(&machine, Guest::Events { kind, work }, shift);
+                let found = simulate(&called.machine, Guest::Events { kind, work }, shift);
                 // It takes minutes: whoever waits sees where it is.
                 match &found {
                     Ok(found) => eprintln!("{work} {producers} {name}: {:.0}", found.rate),
@@ -97,7 +70,10 @@ fn main() -> ExitCode {
             }
         }
     }
-    if json {
+    if cells.is_empty() {
+        return Called::nothing("events", &KINDS.map(|(name, _)| name));
+    }
+    if called.json {
         show_json(&cells);
     } else {
         show(&cells);
@@ -115,12 +91,7 @@ fn show(cells: &[Cell]) {
             cell.work, cell.producers, cell.name
         );
         match &cell.found {
-            Ok(found) => println!(
-                "{:>8.0} {:>7.2} {:>5.0} %",
-                found.rate,
-                found.lines,
-                100.0 * found.waiting
-            ),
+            Ok(found) => println!("{:>8.0} {}", found.rate, found.columns()),
             Err(why) => println!("{why}"),
         }
     }

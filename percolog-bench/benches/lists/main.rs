@@ -13,8 +13,7 @@ use std::process::ExitCode;
 use percolog_bench::validation::crew::Shift;
 use percolog_bench::validation::guest::Guest;
 use percolog_bench::validation::logs::ListKind;
-use percolog_sim::machine::built_in;
-use simulated::{Found, GUEST, simulate};
+use simulated::{Called, Found, simulate};
 
 /// The thesis' machine.
 const MACHINE: &str = "opteron-48";
@@ -44,49 +43,18 @@ struct Cell {
 }
 
 fn main() -> ExitCode {
-    let arguments: Vec<String> = std::env::args().skip(1).collect();
-    if arguments.first().is_some_and(|first| first == GUEST) {
-        return simulated::guest("lists", &arguments[1..]);
-    }
-    let (mut json, mut quick, mut benchmarking, mut only) = (false, false, false, None);
-    let mut arguments = arguments.into_iter();
-    while let Some(argument) = arguments.next() {
-        match argument.as_str() {
-            "--json" => json = true,
-            "--quick" => quick = true,
-            // What cargo passes to every benchmark.
-            "--bench" => benchmarking = true,
-            "--only" => only = arguments.next(),
-            other => {
-                eprintln!(
-                    "lists: unknown argument {other:?}; there are --json, --quick and --only NAME"
-                );
-                return ExitCode::from(2);
-            }
-        }
-    }
-    let machine = match built_in(MACHINE) {
-        Ok(machine) => machine,
-        Err(error) => {
-            eprintln!("lists: {error}");
-            return ExitCode::FAILURE;
-        }
+    let called = match Called::read("lists", MACHINE) {
+        Ok(called) => called,
+        Err(code) => return code,
     };
-    if let Err(error) = percolog_sim::run::available() {
-        eprintln!("lists: {error}");
-        // `cargo test --all-targets` runs benchmarks too, also where there is no simulator.
-        return ExitCode::from(u8::from(benchmarking));
-    }
-    let chosen = |name: &str| only.as_ref().is_none_or(|only| only == name);
     let mut cells = Vec::new();
-    for (list, kind) in LISTS.into_iter().filter(|(name, _)| chosen(name)) {
+    for (list, kind) in LISTS.into_iter().filter(|(name, _)| called.wants(name)) {
         for cores in CORES {
-            // `cargo test --all-targets`: see that one cell works.
-            if (quick && ![1, 6, 48].contains(&cores)) || (!benchmarking && !cells.is_empty()) {
+            if !called.runs([1, 6, 48].contains(&cores), cells.len()) {
                 continue;
             }
             let guest = Guest::List { kind, delay: DELAY };
-            let found = simulate(&machine, guest, shift(kind, cores));
+            let found = simulate(&called.machine, guest, shift(kind, cores));
             // It takes minutes: whoever waits sees where it is.
             match &found {
                 Ok(found) => eprintln!("{list}, {cores} cores: {:.0}", found.rate),
@@ -97,13 +65,9 @@ fn main() -> ExitCode {
     }
     if cells.is_empty() {
         let names: Vec<&str> = LISTS.iter().map(|(name, _)| *name).collect();
-        eprintln!(
-            "lists: no list of that name; there are {}",
-            names.join(", ")
-        );
-        return ExitCode::from(2);
+        return Called::nothing("lists", &names);
     }
-    if json {
+    if called.json {
         show_json(&cells);
     } else {
         show(&cells);
@@ -160,10 +124,9 @@ fn show(cells: &[Cell]) {
         for (cores, found) in &curve {
             let times = one.map_or(f64::NAN, |(_, one)| found.rate / one.rate);
             println!(
-                "{cores:>4} {:>8.0} {times:>7.2} {:>7.2} {:>5.0} %",
+                "{cores:>4} {:>8.0} {times:>7.2} {}",
                 found.rate,
-                found.lines,
-                100.0 * found.waiting
+                found.columns()
             );
         }
     }
