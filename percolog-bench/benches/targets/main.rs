@@ -11,6 +11,7 @@ mod in_use;
 mod latency;
 mod lifetimes;
 mod names;
+mod objects;
 mod reads;
 mod reclaim;
 mod reducers;
