@@ -1,8 +1,9 @@
 //! The lock of one node, in a structure that is looked up without locks.
 //!
-//! Where a lookup takes no lock, whoever has found a node can be late: when it comes to lock the node, somebody else
-//! may have taken the node out of the structure and freed it. An ordinary lock would let it in, and it would change
-//! what nobody will ever read. A [`NodeLock`] knows that its node was freed, and says so instead.
+//! Where a lookup takes no lock, whoever has found a node can be late: when it comes to lock the
+//! node, somebody else may have taken the node out of the structure and freed it. An ordinary lock
+//! would let it in, and it would change what nobody will ever read. A [`NodeLock`] knows that its
+//! node was freed, and says so instead.
 //!
 //! ```
 //! use percolog::lock::{NodeLock, TakeError};
@@ -52,39 +53,49 @@
 //! # Contract
 //!
 //! * At most one thread has the lock. What one holder did to the node, the next one sees.
-//! * Once a node is [freed](NodeGuard::release_and_free) nobody gets its lock any more: neither who comes later nor who was waiting
-//!   then. They are told [`TakeError::Freed`], and see everything that was done before, such as that the
-//!   node was unlinked: who looks it up again does not find it.
+//! * Once a node is [freed](NodeGuard::release_and_free) nobody gets its lock any more: neither who
+//!   comes later nor who was waiting then. They are told [`TakeError::Freed`], and see everything
+//!   that was done before, such as that the node was unlinked: who looks it up again does not find
+//!   it.
 //! * Marking the node and letting go of the lock is one step: nobody gets in between.
+//! * Freeing a node does not destroy it: its memory is there while anybody can wait for its lock,
+//!   hold it, or look at it. Whoever does has a reference to the node, which ends before the
+//!   section in which it was found does, and so does a guard: that is checked by the compiler. Who
+//!   marks a node and [retires](crate::reclaim::Domain::retire) it therefore takes away no word
+//!   that somebody sleeps on. (The other way round, a lock in memory that is *not* retired, such as
+//!   a `Box` that is dropped, can only be dropped when nobody has a reference to it any more.)
 //! * A holder that panics poisons the lock, as it does with `std`'s: see [`TakeError::Poisoned`].
-//! * A lock that is not taken is not fair: a thread that comes by can be faster than one that is waking up.
+//! * The lock is not fair: a thread that comes by can be faster than one that is waking up.
 //!
 //! # More than one lock
 //!
-//! Nothing here finds out that two threads wait for each other. Whoever takes several locks takes them in an
-//! order that all agree on (parent before child; by key; by address), or takes the first and
-//! [tries](NodeLock::try_take) the others, and lets go of all if that fails. What was found before the second lock is taken can have
-//! changed by then, and the second node can have been freed: look again under both. A thread that takes a lock that it has waits for
-//! itself.
+//! Nothing here finds out that two threads wait for each other. Whoever takes several locks takes
+//! them in an order that all agree on (parent before child; by key; by address), or takes the first
+//! and [tries](NodeLock::try_take) the others, and lets go of all if that fails. What was found
+//! before the second lock is taken can have changed by then, and the second node can have been
+//! freed: look again under both. A thread that takes a lock that it has waits for itself.
 //!
 //! # Cost
 //!
-//! Four bytes. Taking a lock that is free is one atomic exchange, and so is letting go. A waiter pauses a few
-//! times, and then sleeps until the holder lets go (the Linux futex; elsewhere, and without the `std` feature, it keeps looking); the
-//! holder pays for waking all who sleep.
+//! Four bytes. Taking a lock that is free is one atomic exchange, and so is letting go. A waiter
+//! pauses a few times, and then sleeps until the holder lets go (the Linux futex; elsewhere, and
+//! without the `std` feature, it keeps looking); the holder pays for waking all who sleep.
 //!
-//! Keep what is done under the lock short if it is done in a section, which the waiting counts to: while a
-//! section is open, nothing of its domain is destroyed.
+//! Keep what is done under the lock short: those who wait do so in their sections, and while a section
+//! is open nothing of its domain is destroyed.
 //!
 //! # `fork`
 //!
-//! As with `std`'s `Mutex`, a lock that another thread holds at the time of a `fork` stays taken in the child.
+//! As with `std`'s `Mutex`, a lock that another thread holds at the time of a `fork` stays taken in
+//! the child. So in a child take only locks of nodes that it made itself, or that nobody else
+//! locked at the time of the `fork`.
 //!
 //! # Where this differs from the paper
 //!
-//! Q. Wang, T. Stamler, G. Parmer, *Parallel Sections: Scaling System-Level Data-Structures*, EuroSys 2016, §2.2 and §3.5:
-//! `ps_lock_take`, `ps_lock_release` and `ps_lock_release_free`. There the node's memory has a header that says that it
-//! was freed; here the lock has a bit for it, so nodes may lie in any memory.
+//! Q. Wang, T. Stamler, G. Parmer, *Parallel Sections: Scaling System-Level Data-Structures*,
+//! EuroSys 2016, §2.2 and §3.5: `ps_lock_take`, `ps_lock_release` and `ps_lock_release_free`. There
+//! the node's memory has a header that says that it was freed; here the lock has a bit for it, so
+//! nodes may lie in any memory.
 
 #[cfg(all(test, percolog_loom))]
 mod models;
@@ -100,6 +111,7 @@ use crate::sync::{Backoff, ParkingWord, const_fn};
 /// Somebody holds the lock.
 const TAKEN: u32 = 1;
 /// Somebody sleeps, or is about to; set only while the lock is taken.
+#[cfg(feature = "std")]
 const PARKED: u32 = 2;
 /// A holder panicked.
 const POISONED: u32 = 4;
@@ -108,8 +120,8 @@ const FREED: u32 = 8;
 
 /// The lock of one node. See the [module](self).
 ///
-/// It lies in the node that it is the lock of. Of what it protects it knows nothing: fields that are read without the lock are
-/// atomics, the others lie in an `UnsafeCell`.
+/// It lies in the node that it is the lock of. Of what it protects it knows nothing: fields that
+/// are read without the lock are atomics, the others lie in an `UnsafeCell`.
 pub struct NodeLock {
     word: ParkingWord,
 }
@@ -131,8 +143,9 @@ unsafe impl Sync for NodeGuard<'_> {}
 pub enum TakeError<'a> {
     /// The node was freed: it is not in the structure any more. Look it up again, or give up.
     Freed,
-    /// The lock is taken, and an earlier holder panicked: the node can be in the middle of a change. The guard is
-    /// as good as any; [`NodeGuard::clear_poison`] when the node has been put in order.
+    /// The lock is taken, and an earlier holder panicked: the node can be in the middle of a
+    /// change. The guard is as good as any; [`NodeGuard::clear_poison`] when the node has been put
+    /// in order.
     Poisoned(NodeGuard<'a>),
 }
 
@@ -165,11 +178,12 @@ impl NodeLock {
     /// *Progress:* blocking. *Cost:* one atomic exchange if nobody has it.
     ///
     /// # Errors
-    /// [`TakeError::Freed`] if the node was freed, before or while this waited. [`TakeError::Poisoned`], with the lock taken, if a
-    /// holder panicked.
+    /// [`TakeError::Freed`] if the node was freed, before or while this waited.
+    /// [`TakeError::Poisoned`], with the lock taken, if a holder panicked.
     #[inline]
     pub fn take(&self) -> Result<NodeGuard<'_>, TakeError<'_>> {
-        // Acquire pairs with the Release of the last holder. A failed exchange reads nothing that is used: Relaxed.
+        // Acquire pairs with the Release of the last holder. A failed exchange reads nothing that
+        // is used: Relaxed.
         match self
             .word
             .compare_exchange(0, TAKEN, Ordering::Acquire, Ordering::Relaxed)
@@ -212,8 +226,8 @@ impl NodeLock {
         }
     }
 
-    /// Whether the node was freed. Once it says so it stays so; otherwise it is a thing of the past, unless the caller holds the
-    /// lock.
+    /// Whether the node was freed. Once it says so it stays so; otherwise it is a thing of the
+    /// past, unless the caller holds the lock.
     ///
     /// *Progress:* wait-free. *Cost:* one load.
     #[inline]
@@ -254,8 +268,8 @@ impl NodeLock {
             if word & TAKEN == 0 {
                 return;
             }
-            // The mark is set by an exchange, so the holder's finds it, or this one finds that the holder has let go.
-            // Relaxed: it publishes nothing.
+            // The mark is set by an exchange, so the holder's finds it, or this one finds that the
+            // holder has let go. Relaxed: it publishes nothing.
             let marked = word & PARKED != 0
                 || self
                     .word
@@ -269,11 +283,11 @@ impl NodeLock {
         backoff.wait();
     }
 
-    /// The holder leaves this in the word, and wakes all who sleep: they take the lock, mark that they sleep again, or
-    /// find out that the node is gone.
+    /// The holder leaves this in the word, and wakes all who sleep: they take the lock, mark that
+    /// they sleep again, or find out that the node is gone.
     fn leave(&self, word: u32) {
-        // Release pairs with the Acquire of whoever takes the lock next, or is told that the node was freed. An exchange,
-        // so that a mark set meanwhile is found.
+        // Release pairs with the Acquire of whoever takes the lock next, or is told that the node
+        // was freed. An exchange, so that a mark set meanwhile is found.
         let before = self.word.swap(word, Ordering::Release);
         #[cfg(feature = "std")]
         if before & PARKED != 0 {
@@ -286,16 +300,17 @@ impl NodeLock {
 }
 
 impl<'a> NodeGuard<'a> {
-    /// Marks the node as freed and lets go of its lock, in one step. Whoever waits for the lock, or comes later, is told that the
-    /// node was freed.
+    /// Marks the node as freed and lets go of its lock, in one step. Whoever waits for the lock, or
+    /// comes later, is told that the node was freed.
     ///
-    /// The node must have been taken out of the structure before, by the caller, who shows it here and gets it back, to
-    /// [retire](crate::reclaim::Domain::retire) it.
+    /// The node must have been taken out of the structure before, by the caller, who shows it here
+    /// and gets it back, to [retire](crate::reclaim::Domain::retire) it.
     ///
     /// *Progress:* wait-free. *Cost:* one atomic exchange, and waking all who wait.
     ///
     /// # Panics
-    /// If the lock is not one that lies in the node. The lock is released and poisoned then, and the node leaked.
+    /// If the lock is not one that lies in the node. The lock is released and poisoned then, and
+    /// the node leaked.
     #[cfg(not(percolog_loom))]
     #[inline]
     pub fn release_and_free<T, M: Memory>(self, unlinked: Unlinked<T, M>) -> Unlinked<T, M> {
@@ -309,8 +324,8 @@ impl<'a> NodeGuard<'a> {
         unlinked
     }
 
-    /// The same for a node that was never behind a [`Link`](crate::reclaim::Link): the caller has made it unreachable, and
-    /// retires it.
+    /// The same for a node that was never behind a [`Link`](crate::reclaim::Link): the caller has
+    /// made it unreachable, and retires it.
     ///
     /// *Progress:* wait-free. *Cost:* one atomic exchange, and waking all who wait.
     #[inline]

@@ -1,7 +1,7 @@
 //! Every interleaving of takers and of who frees, within loom's bounds.
 //!
-//! Sleeping and waking are modelled as the kernel does them; a wake-up that is lost is a deadlock that loom reports. Models have
-//! no panics, so poisoning is not in them.
+//! Sleeping and waking are modelled as the kernel does them; a wake-up that is lost is a deadlock
+//! that loom reports. Models have no panics, so poisoning is not in them.
 
 use super::{NodeLock, TakeError};
 use loom::cell::UnsafeCell;

@@ -51,6 +51,22 @@
 //! slot, or another if that is in use, and gives it back, which is an atomic update at either end. What was retired waits at its
 //! slot for the next call there.
 //!
+//! # The paper's interface
+//!
+//! | §2.2 of the paper | here | what is different |
+//! |---|---|---|
+//! | `ps_enter` | [`Domain::enter`], [`Domain::enter_owned`] | sections may overlap, and an owned one may be sent to another thread |
+//! | `ps_exit` | dropping the [`Section`] | references that were found in it cannot outlive it; [`Section::renew`] is leaving and entering in one |
+//! | `ps_alloc` | [`Slab::insert`](crate::slab::Slab::insert); [`Owned::new`] where a box will do | typed; where there is no memory the value is handed back |
+//! | `ps_free` | [`Slab::free`](crate::slab::Slab::free), [`Domain::retire`]; [`Domain::retire_with`], [`Domain::try_retire`] | takes an [`Unlinked`], which only a link gives: an object is unlinked before it is freed, and runs its destructor |
+//! | `ps_quiesce` | [`Domain::quiescent`] of a [`Stamp`] of [`Domain::now`] | the caller's own section counts |
+//! | `synchronize`, which others have and the paper's library does without | [`Domain::synchronize`], [`Domain::synchronize_for`] | |
+//! | `ps_lock_take` | [`NodeLock::take`](crate::lock::NodeLock::take), [`try_take`](crate::lock::NodeLock::try_take) | besides "it was freed" there is "a holder panicked" |
+//! | `ps_lock_release` | dropping the [`NodeGuard`](crate::lock::NodeGuard) | |
+//! | `ps_lock_release_free` | [`NodeGuard::release_and_free`](crate::lock::NodeGuard::release_and_free), then `ps_free`'s | hands the node back, so that its contents can be used once more before it is retired |
+//! | `lookup` of an identifier (Figure 1) | [`Namespace::get`](crate::namespace::Namespace::get) | a stale id is an error |
+//! | a custom grace period (§3.7) | [`Options::grace`] | |
+//!
 //! # Where this differs from the paper
 //!
 //! Q. Wang, T. Stamler, G. Parmer, *Parallel Sections: Scaling System-Level Data-Structures*, EuroSys
