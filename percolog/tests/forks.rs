@@ -305,7 +305,7 @@ fn a_child_goes_on_with_a_slab() {
                 slab.collect();
             }
         });
-        for _ in 0..share(100) {
+        for _ in 0..share(40) {
             in_a_child(|| {
                 let all: Vec<_> = (0..1000).map(insert).collect();
                 let mut whole = all.iter().zip(0..).map(|(at, number)| **at == [number; 8]);

@@ -1,7 +1,8 @@
 //! Memory for some objects of one size, all of one place.
 
-use super::places::{Core, Home};
-use crate::sync::{LINE_SIZE, UnsafeCell};
+use super::home::Address;
+use super::places::Core;
+use crate::sync::{Isolated, LINE_SIZE, UnsafeCell};
 use alloc::alloc::{Layout, alloc, dealloc};
 use core::ptr::{self, NonNull};
 
@@ -125,10 +126,11 @@ pub(super) enum Whereabouts {
 pub(super) struct Chunk {
     pub(super) core: *const Core,
     /// The place that it belongs to.
-    pub(super) home: *const Home,
+    pub(super) address: Address,
     /// The NUMA node that its memory is on.
     pub(super) node: usize,
-    state: UnsafeCell<State>,
+    /// On a line of its own: the others are read by whoever frees an object of the chunk, anywhere.
+    state: Isolated<UnsafeCell<State>>,
 }
 
 /// What is used under the lock of the chunk's place.
@@ -147,23 +149,23 @@ pub(super) struct State {
 pub(super) fn allocate(
     shape: &Shape,
     core: *const Core,
-    home: *const Home,
+    address: Address,
     node: usize,
 ) -> Option<NonNull<Chunk>> {
     // SAFETY: the layout has a size.
     let chunk = NonNull::new(unsafe { alloc(shape.layout) })?.cast::<Chunk>();
     let fresh = Chunk {
         core,
-        home,
+        address,
         node,
-        state: UnsafeCell::new(State {
+        state: Isolated::new(UnsafeCell::new(State {
             free: ptr::null_mut(),
             touched: 0,
             used: 0,
             whereabouts: Whereabouts::Empty,
             previous: ptr::null_mut(),
             next: ptr::null_mut(),
-        }),
+        })),
     };
     // SAFETY: just allocated, with room for a chunk in front.
     unsafe { chunk.write(fresh) };
@@ -191,11 +193,15 @@ pub(super) unsafe fn release(shape: &Shape, mut first: *mut Chunk) -> usize {
 /// Changes a chunk's state.
 ///
 /// # Safety
-/// The caller has the lock of the chunk's place, or the chunk to itself, and `f` does not come here for the same chunk.
+/// The caller has the lock of the chunk's place, or the chunk to itself, and `f` does not come here
+/// for the same chunk.
 #[inline(always)]
 pub(super) unsafe fn with<R>(chunk: NonNull<Chunk>, f: impl FnOnce(&mut State) -> R) -> R {
     // SAFETY: by contract. No reference to the whole chunk is made.
-    unsafe { (*chunk.as_ptr()).state.with_mut(|state| f(&mut *state)) }
+    unsafe {
+        let state = &(*chunk.as_ptr()).state;
+        state.with_mut(|state| f(&mut *state))
+    }
 }
 
 /// Takes a block.
@@ -228,7 +234,8 @@ pub(super) unsafe fn pop(chunk: NonNull<Chunk>, shape: &Shape) -> Option<NonNull
     }
 }
 
-/// Gives a block back to its chunk; how many are still in use, and where the chunk was when it was given back.
+/// Gives a block back to its chunk; how many are still in use, and where the chunk was when it was
+/// given back.
 ///
 /// # Safety
 /// As for [`with`]; the block is one of the chunk, and nobody uses it any more.
@@ -262,7 +269,11 @@ mod tests {
         ] {
             let object = Layout::from_size_align(size, align).expect("valid");
             let shape = Shape::of(object);
-            let chunk = allocate(&shape, ptr::null(), ptr::null(), 0).expect("there is memory");
+            let nowhere = Address {
+                home: ptr::null(),
+                number: 0,
+            };
+            let chunk = allocate(&shape, ptr::null(), nowhere, 0).expect("there is memory");
             let end = chunk.addr().get() + shape.bytes();
             let mut last = chunk.addr().get() + size_of::<Chunk>();
             let mut count = 0;

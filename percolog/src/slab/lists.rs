@@ -1,7 +1,7 @@
 //! What a place has: chunks, and blocks of others on their way home.
 
 use super::chunk::{self, Chunk, Header, Shape, Whereabouts};
-use super::places::Home;
+use super::home::{Address, Home};
 use core::ptr::{self, NonNull};
 
 /// Blocks of so many other places are collected at a time.
@@ -13,7 +13,7 @@ const NEAR: usize = 8;
 
 /// Blocks of one other place.
 struct Batch {
-    home: *const Home,
+    address: Address,
     first: *mut Header,
     last: *mut Header,
     count: usize,
@@ -36,7 +36,8 @@ unsafe impl Send for Lists {}
 /// A list of chunks that is linked in both directions.
 ///
 /// # Safety
-/// For these three: the caller has the lock of the chunks' place, and the chunk is in no list, or in this one.
+/// For these three: the caller has the lock of the chunks' place, and the chunk is in no list, or
+/// in this one.
 unsafe fn link(list: &mut *mut Chunk, chunk: NonNull<Chunk>, to: Whereabouts) {
     // SAFETY: by contract.
     unsafe {
@@ -82,7 +83,10 @@ impl Lists {
             empties: 0,
             batches: [const {
                 Batch {
-                    home: ptr::null(),
+                    address: Address {
+                        home: ptr::null(),
+                        number: 0,
+                    },
                     first: ptr::null_mut(),
                     last: ptr::null_mut(),
                     count: 0,
@@ -161,7 +165,8 @@ impl Lists {
     /// A block of this place is free; whether more chunks are empty than are `kept`.
     #[inline(always)]
     pub(super) fn put(&mut self, block: NonNull<Header>, kept: usize) -> bool {
-        // SAFETY: the block's chunk is one of this place, so used under its lock, and lives while the block is not free.
+        // SAFETY: the block's chunk is one of this place, so used under its lock, and lives while
+        // the block is not free.
         unsafe {
             let chunk = (*block.as_ptr()).chunk;
             let (used, whereabouts) = chunk::push(chunk, block.as_ptr());
@@ -181,13 +186,13 @@ impl Lists {
 
     /// Whether a block of another place could be kept here, to go home with others.
     #[inline]
-    pub(super) fn keep(&mut self, home: *const Home, block: NonNull<Header>) -> bool {
-        let batch = &mut self.batches[index(home)];
+    pub(super) fn keep(&mut self, address: Address, block: NonNull<Header>) -> bool {
+        let batch = self.batch(address);
         if batch.count == 0 {
-            batch.home = home;
+            batch.address = address;
             batch.last = block.as_ptr();
             batch.first = ptr::null_mut();
-        } else if batch.home != home || batch.count == BATCH {
+        } else if batch.address.number != address.number || batch.count == BATCH {
             return false;
         }
         // SAFETY: nobody else has the block.
@@ -197,9 +202,16 @@ impl Lists {
         true
     }
 
-    /// Makes room for blocks of that place. Returns whom blocks were sent to, and how many are there that it has not taken in.
-    pub(super) fn send(&mut self, home: *const Home) -> Option<(*const Home, usize)> {
-        self.batches[index(home)].send()
+    /// Makes room for blocks of that place. Returns the number of the place that blocks were sent to, and
+    /// how many are there that it has not taken in.
+    pub(super) fn send(&mut self, address: Address) -> Option<(usize, usize)> {
+        let batch = self.batch(address);
+        let there = batch.send()?;
+        Some((batch.address.number, there))
+    }
+
+    fn batch(&mut self, address: Address) -> &mut Batch {
+        &mut self.batches[address.number % BATCHES]
     }
 
     /// Sends all blocks of others home.
@@ -228,7 +240,8 @@ impl Lists {
         self.empties
     }
 
-    /// Takes out chunks that are empty until so many are left: a list of them in front of others, and how many.
+    /// Takes out chunks that are empty until so many are left: a list of them in front of others,
+    /// and how many.
     pub(super) fn trim(&mut self, leave: usize, others: *mut Chunk) -> (*mut Chunk, usize) {
         let mut first = others;
         let mut count = 0;
@@ -262,18 +275,63 @@ impl Lists {
 }
 
 impl Batch {
-    fn send(&mut self) -> Option<(*const Home, usize)> {
+    /// Sends its blocks home, if there are any; how many are there then.
+    fn send(&mut self) -> Option<usize> {
         if self.count == 0 {
             return None;
         }
         // SAFETY: homes live as long as the blocks that belong there; the blocks are ours.
-        let there = unsafe { (*self.home).push(self.first, self.last, self.count) };
+        let home = unsafe { &*self.address.home };
+        let there = home.push(self.first, self.last, self.count);
         self.count = 0;
-        Some((self.home, there))
+        Some(there)
     }
 }
 
-fn index(home: *const Home) -> usize {
-    // SAFETY: homes live as long as the blocks that belong there, and the number never changes.
-    unsafe { (*home).number % BATCHES }
+#[cfg(all(test, not(percolog_loom)))]
+mod tests {
+    use super::*;
+    use core::alloc::Layout;
+
+    fn node_of(block: NonNull<Header>) -> usize {
+        // SAFETY: a block's chunk lives while the block is in use.
+        unsafe { (*(*block.as_ptr()).chunk.as_ptr()).node }
+    }
+
+    #[test]
+    fn memory_on_the_own_node_comes_first() {
+        let shape = Shape::of(Layout::new::<u64>());
+        let home = Home::new();
+        let mut lists = Lists::new(false);
+        for node in 0..3 {
+            let address = Address {
+                home: &raw const home,
+                number: 0,
+            };
+            let chunk = chunk::allocate(&shape, ptr::null(), address, node);
+            lists.add(chunk.expect("there is memory"));
+        }
+        let mut blocks: alloc::vec::Vec<_> =
+            core::iter::from_fn(|| lists.pop_slowly(&shape, &home, 9)).collect();
+        assert_eq!(blocks.len(), 3 * shape.capacity);
+        // One block of each chunk is free.
+        for node in 0..3 {
+            let at = blocks.iter().position(|block| node_of(*block) == node);
+            let block = blocks.swap_remove(at.expect("there are some"));
+            assert!(!lists.put(block, usize::MAX));
+        }
+        for node in [1, 2, 0] {
+            let block = lists.pop_slowly(&shape, &home, node).expect("one is free");
+            assert_eq!(node_of(block), node);
+            blocks.push(block);
+        }
+        for block in blocks {
+            lists.put(block, usize::MAX);
+        }
+        lists.put_current_away(&shape);
+        let (chunks, count) = lists.trim(0, ptr::null_mut());
+        assert_eq!((count, lists.empties()), (3, 0));
+        // SAFETY: none of their blocks is in use, and nobody else has them.
+        assert_eq!(unsafe { chunk::release(&shape, chunks) }, 3);
+    }
 }

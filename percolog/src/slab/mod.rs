@@ -1,10 +1,12 @@
 //! Memory for the nodes of structures that are looked up without locks.
 //!
-//! A structure that is changed all the time allocates and frees nodes all the time, on all cores, and a node is often
-//! freed on another core than it was allocated on. A [`Slab`] is an allocator for nodes of one type: each thread allocates
-//! from memory of its own with plain loads and stores; what is freed elsewhere goes home in batches. Nodes are
-//! [`Owned`](crate::reclaim::Owned), [linked](crate::reclaim::Link) and [`Unlinked`](crate::reclaim::Unlinked) like boxed ones, and a
-//! node's memory is used again when its [`Domain`](crate::reclaim::Domain) says that nobody can be reading it.
+//! A structure that is changed all the time allocates and frees nodes all the time, on all cores,
+//! and a node is often freed on another core than it was allocated on. A [`Slab`] is an allocator
+//! for nodes of one type: each thread allocates from memory of its own with plain loads and stores;
+//! what is freed elsewhere goes home in batches. Nodes are [`Owned`](crate::reclaim::Owned),
+//! [linked](crate::reclaim::Link) and [`Unlinked`](crate::reclaim::Unlinked) like boxed ones, and a
+//! node's memory is used again when its [`Domain`](crate::reclaim::Domain) says that nobody can be
+//! reading it.
 //!
 //! ```
 //! use percolog::reclaim::{Domain, Link};
@@ -43,48 +45,61 @@
 //!
 //! # Contract
 //!
-//! * **A freed object stays what it was** until every section that was open has ended, and the domain's
-//!   [grace period](crate::reclaim::GracePeriod) is over: [`Slab::free`] is [`Domain::retire`](crate::reclaim::Domain::retire), which
-//!   may be called just as well. Then it is dropped, and its memory used for another one. An `Owned` that is
-//!   dropped was seen by nobody, and its memory is free at once.
-//! * **Memory that runs out is an error** that hands the value back: [`Exhausted`], at the slab's [limit](Builder::limit) or when the
-//!   system has none. Nothing is lost, and what is freed makes room again. (Not so for the some hundred bytes that a thread's first use takes, and
-//!   for the domain's queues, whose blocks of 2 KiB are allocated as ordinary ones are.)
-//! * **Memory goes back.** Of the chunks that the slab is made of, each thread keeps [a few](Builder::keep) that are empty; all others are
-//!   given back to the system when their last object is, also if the thread that they belong to sleeps, or has ended:
-//!   whoever sends it much takes it in for it, and [`Slab::collect`] does so for all.
+//! * **A freed object stays what it was** until every section that was open has ended, and the
+//!   domain's [grace period](crate::reclaim::GracePeriod) is over: [`Slab::free`] is
+//!   [`Domain::retire`](crate::reclaim::Domain::retire), which may be called just as well. Then it
+//!   is dropped, and its memory used for another one. An `Owned` that is dropped was seen by
+//!   nobody, and its memory is free at once. With debug assertions a destroyed object is
+//!   overwritten, so that whoever still reads it finds out.
+//! * **Memory that runs out is an error** that hands the value back: [`Exhausted`], at the slab's
+//!   [limit](Builder::limit) or when the system has none. Nothing is lost, and what is freed makes
+//!   room again. (Not so for the some hundred bytes that a thread's first use takes, and for the
+//!   domain's queues, whose blocks of 2 KiB are allocated as ordinary ones are.)
+//! * **Memory goes back.** Of the chunks that the slab is made of, each thread keeps [a
+//!   few](Builder::keep) that are empty; all others are given back to the system when their last
+//!   object is, also if the thread that they belong to sleeps, or has ended: whoever sends it much
+//!   takes it in for it, and [`Slab::collect`] does so for all.
 //! * **Threads that end** leave their chunks to a thread that comes later, and until then to `collect`.
-//! * **Dropping a slab is always allowed.** Objects that are still in use stay good, and the last of a chunk takes its memory along.
+//! * **Dropping a slab is always allowed.** Objects that are still in use stay good, and the last
+//!   of a chunk takes its memory along.
 //!
 //! # Cost
 //!
-//! *Allocating and freeing on one thread* is a handful of plain instructions: no atomic update, no fence where the kernel has
-//! [`membarrier`](crate::cpu::barrier), no line that others write. *Freeing what another thread allocated:* the object's line
-//! moves, as it has to; 32 of them go home with one atomic exchange, and up to 32 for each of 8 other threads wait for
-//! company. Retiring comes on top: see [`reclaim`](crate::reclaim).
+//! *Allocating and freeing on one thread* is a handful of plain instructions: no atomic update, no
+//! fence where the kernel has [`membarrier`](crate::cpu::barrier), no line that others write.
+//! *Freeing what another thread allocated:* the object's line moves, as it has to; 32 of them go
+//! home with one atomic exchange, and up to 32 for each of 8 other threads wait for company. (Who
+//! frees in turn what more than 8 others have allocated sends fewer at a time.) What is read of a
+//! chunk to find the way home lies on a line that nobody writes. Retiring comes on top: see
+//! [`reclaim`](crate::reclaim).
 //!
-//! *Memory:* 16 bytes an object, before it; the time when it was freed is kept by the domain, once for 64 objects. Chunks have 16 KiB, or
-//! eight objects if that is more, and belong to one thread each. A thread that uses a slab takes less than a kilobyte. Threads beyond 512 share 16 places
+//! *Memory:* 16 bytes an object, before it; the time when it was freed is kept by the domain, once
+//! for 64 objects. Chunks have 16 KiB, or eight objects if that is more, and belong to one thread
+//! each. A thread that uses a slab takes less than a kilobyte. Threads beyond 512 share 16 places
 //! behind ordinary locks.
 //!
-//! *NUMA:* a chunk's memory is touched first by the thread that it is made for, so it lies on that thread's node. A thread that was moved
-//! to another node takes chunks that lie there first.
+//! *NUMA:* a chunk's memory is touched first by the thread that it is made for, so it lies on that
+//! thread's node. A thread that was moved to another node takes chunks that lie there first.
 //!
 //! # `fork`
 //!
-//! A child goes on with the slab, whatever other threads were in the middle of. What the parent's other threads had retired is
-//! leaked there, as the domain says.
+//! A child goes on with the slab, whatever other threads were in the middle of. What the parent's
+//! other threads had retired is leaked there, as the domain says; so is a chunk that one of them
+//! was just handing to the system.
 //!
 //! # Where this differs from the paper
 //!
-//! Q. Wang, T. Stamler, G. Parmer, *Parallel Sections: Scaling System-Level Data-Structures*, EuroSys 2016, §3.4. There
-//! an object waits in a list of its slab's, linked and dated in its header; here in the domain's queue, which knows custom grace
-//! periods, caps, and threads that have ended. There what others have freed is taken in by the owner when it allocates, and by nobody
-//! if it does not.
+//! Q. Wang, T. Stamler, G. Parmer, *Parallel Sections: Scaling System-Level Data-Structures*,
+//! EuroSys 2016, §3.4. There an object waits in a list of its slab's, linked and dated in its
+//! header; here in the domain's queue, which knows custom grace periods, caps, and threads that
+//! have ended. There what others have freed is taken in by the owner when it allocates, and by
+//! nobody if it does not.
 
 mod chunk;
+mod home;
 mod lists;
 mod places;
+mod visits;
 
 #[cfg(all(test, percolog_loom))]
 mod models;

@@ -1,7 +1,9 @@
-//! Every interleaving of threads that allocate, free each other's objects, and take in what came home, within loom's bounds.
+//! Every interleaving of threads that allocate, free each other's objects, and take in what came
+//! home, within loom's bounds.
 //!
-//! Objects are memory to loom: a block that two have at a time is a race that loom reports, and so is one that its next user
-//! does not see as its last user left it. Chunks have two blocks here, batches one, and two blocks that have come home are many.
+//! Objects are memory to loom: a block that two have at a time is a race that loom reports, and so
+//! is one that its next user does not see as its last user left it. Chunks have two blocks here,
+//! batches one, and two blocks that have come home are many.
 
 use super::chunk::{Header, Shape};
 use super::places::{Core, Who};
@@ -57,9 +59,13 @@ impl World {
     }
 
     fn remove(&self, lease: usize, block: Block) {
+        self.remove_as(Who::Leased(lease), block);
+    }
+
+    fn remove_as(&self, who: Who, block: Block) {
         read(block.0, |value| assert_ne!(value, FREE));
         // SAFETY: the block is this thread's.
-        unsafe { destroy(lease, block.0) };
+        unsafe { destroy(who, block.0) };
     }
 
     fn close(&self) {
@@ -72,12 +78,12 @@ impl World {
 ///
 /// # Safety
 /// Nobody else uses the block.
-unsafe fn destroy(lease: usize, block: NonNull<Header>) {
+unsafe fn destroy(who: Who, block: NonNull<Header>) {
     // SAFETY: loom sees to it that nobody else uses it.
     unsafe {
         let object = Header::object::<Cell>(block);
         object.as_ref().with_mut(|value| *value = FREE);
-        Core::give_back(Who::Leased(lease), block);
+        Core::give_back(who, block);
     }
 }
 
@@ -146,6 +152,25 @@ fn much_is_taken_in_for_the_owner() {
     });
 }
 
+/// Threads without a lease share a place, and free what the owner of another one has allocated.
+#[test]
+fn threads_without_a_lease_send_it_home() {
+    loom::model(|| {
+        let world = World::new();
+        let blocks = [world.insert(0, 1), world.insert(0, 2)];
+        let freers = blocks.map(|block| {
+            let world = world.clone();
+            thread::spawn(move || world.remove_as(Who::Common(0), block))
+        });
+        freers.into_iter().for_each(join);
+        let third = world.insert(0, 3);
+        world.remove_as(Who::Common(0), third);
+        world.core().collect();
+        assert_eq!(world.core().chunk_bytes(), 0, "everything is home");
+        world.close();
+    });
+}
+
 /// Memory is collected while its owner uses it, or while another thread sends some home.
 fn collecting_beside(act: fn(&World, Block)) {
     loom::model(move || {
@@ -201,6 +226,25 @@ fn a_slab_is_dropped_before_its_objects() {
     });
 }
 
+/// A slab is dropped while another thread gives back so much that it takes that in for the owner.
+#[test]
+fn a_slab_is_dropped_beside_a_sweep() {
+    loom::model(|| {
+        let world = World::new();
+        let blocks = [(); 3].map(|()| world.insert(0, 1));
+        let other = thread::spawn({
+            let world = world.clone();
+            move || blocks.map(|block| world.remove(1, block))
+        });
+        let closer = thread::spawn({
+            let world = world.clone();
+            move || world.close()
+        });
+        join(other);
+        join(closer);
+    });
+}
+
 /// An object is freed while somebody reads it in a section, and its memory used again as soon as that can be.
 #[test]
 fn memory_is_used_again_when_no_section_can_see_it() {
@@ -210,7 +254,7 @@ fn memory_is_used_again_when_no_section_can_see_it() {
         unsafe fn destroy_of_freer(block: *mut ()) {
             let block = NonNull::new(block.cast()).expect("not null");
             // SAFETY: quiescent, so nobody reads it.
-            unsafe { destroy(0, block) };
+            unsafe { destroy(Who::Leased(0), block) };
         }
         let world = World::new();
         let domain = Arc::new(ModelDomain::new(2));

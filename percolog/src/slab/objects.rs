@@ -13,7 +13,7 @@ use core::ptr::{self, NonNull};
 ///
 /// | method | progress | cache lines moved |
 /// |---|---|---|
-/// | [`insert`](Self::insert) | wait-free but for the system's allocator, and while somebody visits the thread's lists | none; what others have sent, when the thread has none of its own left |
+/// | [`insert`](Self::insert) | wait-free but for the system's allocator, and while somebody visits the thread's lists or forks | none; what others have sent, when the thread has none of its own left |
 /// | [`free`](Self::free) | as [`Domain::retire`] | as [`Domain::retire`] |
 /// | destroying an object | as `insert` | none if this thread allocated it; else the object's first, and one for 32 |
 /// | [`collect`](Self::collect) | blocking | some of each thread that has used the slab |
@@ -43,8 +43,8 @@ impl Builder {
         }
     }
 
-    /// No more than so many bytes are taken for chunks. What is below a chunk's size, [`Slab::CHUNK_BYTES`], is too little for any
-    /// object.
+    /// No more than so many bytes are taken for chunks. What is below a chunk's size,
+    /// [`Slab::CHUNK_BYTES`], is too little for any object.
     pub const fn limit(self, bytes: usize) -> Self {
         Self {
             limit: bytes,
@@ -52,8 +52,9 @@ impl Builder {
         }
     }
 
-    /// Each thread keeps so many chunks that are empty. When one more becomes empty, half of them and that one go back to the
-    /// system, so that a thread which allocates and frees in turns does not ask the system each time.
+    /// Each thread keeps so many chunks that are empty. When one more becomes empty, half of them
+    /// and that one go back to the system, so that a thread which allocates and frees in turns does
+    /// not ask the system each time.
     pub const fn keep(self, chunks: usize) -> Self {
         Self {
             keep: chunks,
@@ -115,22 +116,31 @@ pub struct Stats {
 #[derive(Debug, Clone, Copy)]
 pub enum InSlab {}
 
+/// What destroyed objects consist of where there are debug assertions, so that whoever still reads one
+/// finds out.
+const POISON: u8 = 0xdb;
+
 // SAFETY: blocks are given back in the place of whichever thread this runs on.
 unsafe impl Memory for InSlab {
     unsafe fn destroy<T>(object: NonNull<T>) {
         /// Gives the memory back, also if the object's destructor panics.
-        struct GiveBack(NonNull<Header>);
-        impl Drop for GiveBack {
+        struct GiveBack<T>(NonNull<T>);
+        impl<T> Drop for GiveBack<T> {
             #[inline]
             fn drop(&mut self) {
-                // SAFETY: the object is gone, and nobody uses its memory. The thread is in no place: none of our code that
-                // runs there comes here.
-                unsafe { Core::give_back(who(), self.0) };
+                // SAFETY: the object is gone, and nobody uses its memory, for which there is a header.
+                // The thread is in no place: none of our code that runs there comes here.
+                unsafe {
+                    if cfg!(debug_assertions) {
+                        self.0.cast::<u8>().write_bytes(POISON, size_of::<T>());
+                    }
+                    Core::give_back(who(), Header::of(self.0));
+                }
             }
         }
         // SAFETY: by contract it lies in a slab, and nobody else has it.
         unsafe {
-            let _give_back = GiveBack(Header::of(object));
+            let _give_back = GiveBack(object);
             object.drop_in_place();
         }
     }
@@ -179,7 +189,8 @@ impl<'d, T> Slab<'d, T> {
                 self.options.keep,
             ))
         };
-        // Release publishes the core to the Acquire in `existing`; on failure Acquire does that for the one that won.
+        // Release publishes the core to the Acquire in `existing`; on failure Acquire does that for
+        // the one that won.
         match self.core.compare_exchange(
             ptr::null_mut(),
             fresh,
@@ -204,14 +215,16 @@ impl<'d, T> Slab<'d, T> {
             Some(core) => core,
             None => self.start()?,
         };
-        // SAFETY: the thread keeps its lease while it runs, and is in no place: none of our code that runs there comes here.
+        // SAFETY: the thread keeps its lease while it runs, and is in no place: none of our code
+        // that runs there comes here.
         unsafe { core.allocate(who()) }
     }
 
     /// Puts a value into the slab.
     ///
-    /// If there is no memory left, what is quiescent of what this thread has retired in the domain is destroyed, and the slab
-    /// [collected](Self::collect), before this gives up: destructors may run then.
+    /// If there is no memory left, what is quiescent of what this thread has retired in the domain
+    /// is destroyed, and the slab [collected](Self::collect), before this gives up: destructors may
+    /// run then.
     ///
     /// *Progress:* see the [table](Self). *Cost:* no transfer and no allocation while the thread has blocks.
     ///
@@ -251,7 +264,8 @@ impl<'d, T> Slab<'d, T> {
     #[must_use]
     pub fn into_inner(owned: Owned<T, InSlab>) -> T {
         let object = owned.into_raw();
-        // SAFETY: an `Owned` of this kind lies in a slab, and nobody else has it; its memory is given back without a value.
+        // SAFETY: an `Owned` of this kind lies in a slab, and nobody else has it; its memory is
+        // given back without a value.
         unsafe {
             let value = object.read();
             InSlab::destroy(object.cast::<core::mem::MaybeUninit<T>>());
@@ -259,8 +273,9 @@ impl<'d, T> Slab<'d, T> {
         }
     }
 
-    /// Gives up an object that was unlinked: it is dropped, and its memory used again, when every section of the slab's
-    /// domain that can have seen it has ended. The same as [`Domain::retire`] of that domain.
+    /// Gives up an object that was unlinked: it is dropped, and its memory used again, when every
+    /// section of the slab's domain that can have seen it has ended. The same as [`Domain::retire`]
+    /// of that domain.
     ///
     /// # Safety
     /// As for [`Domain::retire`].
@@ -273,13 +288,15 @@ impl<'d, T> Slab<'d, T> {
         unsafe { self.domain.retire(unlinked) };
     }
 
-    /// Destroys what is quiescent of what this thread has freed, takes in what threads have freed of others' and not sent home,
-    /// and gives every chunk without an object back to the system; how many bytes.
+    /// Destroys what is quiescent of what this thread has freed, takes in what threads have freed
+    /// of others' and not sent home, and gives every chunk without an object back to the system;
+    /// how many bytes.
     ///
-    /// For moments at which there is time, or memory is short. It makes all threads' lists short, so the next inserts take memory
-    /// from the system again.
+    /// For moments at which there is time, or memory is short. It makes all threads' lists short,
+    /// so the next inserts take memory from the system again.
     ///
-    /// *Progress:* blocking. *Cost:* two heavy barriers for every 32 threads that have used the slab, and some lines of each.
+    /// *Progress:* blocking. *Cost:* two heavy barriers for every 32 threads that have used the
+    /// slab, and some lines of each.
     pub fn collect(&self) -> usize {
         self.domain.collect();
         self.collect_blocks()
@@ -309,8 +326,9 @@ impl<'d, T> Slab<'d, T> {
         }
     }
 
-    /// How many bytes the slab has asked the allocator for, and not given back: chunks, and the threads' lists. (On Unix, some 30
-    /// more for each thread are in a list that `fork` goes through; the domain's queues are the domain's.)
+    /// How many bytes the slab has asked the allocator for, and not given back: chunks, and the
+    /// threads' lists. (On Unix, some 30 more for each thread are in a list that `fork` goes
+    /// through; the domain's queues are the domain's.)
     ///
     /// *Progress:* wait-free. *Cost:* as [`stats`](Self::stats).
     #[must_use]
@@ -320,7 +338,8 @@ impl<'d, T> Slab<'d, T> {
 }
 
 impl<T> Drop for Slab<'_, T> {
-    /// Objects that are in use stay good, and so does what waits for sections to end: their memory goes with the last of them.
+    /// Objects that are in use stay good, and so does what waits for sections to end: their memory
+    /// goes with the last of them.
     fn drop(&mut self) {
         if let Some(core) = NonNull::new(*self.core.get_mut()) {
             // SAFETY: allocated as a box is, in `start`; without the slab nobody can allocate.
@@ -377,3 +396,23 @@ impl<T> fmt::Display for Exhausted<T> {
 }
 
 impl<T> core::error::Error for Exhausted<T> {}
+
+#[cfg(all(test, feature = "std"))]
+mod tests {
+    use super::*;
+
+    /// Only what is said here may be read of an object that is gone: the memory is the slab's.
+    #[test]
+    #[cfg(debug_assertions)]
+    fn a_destroyed_object_is_poison() {
+        let domain = Domain::new();
+        let slab: Slab<'_, [u8; 40]> = Slab::new(&domain);
+        let [first, second] = [1, 2].map(|byte| slab.insert([byte; 40]).expect("there is memory"));
+        let object = first.into_raw();
+        // SAFETY: nobody else has it.
+        unsafe { InSlab::destroy(object) };
+        // SAFETY: its chunk is still there, as the other object is; nothing has been inserted since.
+        assert_eq!(unsafe { object.read() }, [POISON; 40]);
+        assert_eq!(*second, [2; 40]);
+    }
+}

@@ -4,6 +4,7 @@ use super::{Node, Owned, insert, share};
 use percolog::reclaim::{Domain, Link, Options};
 use percolog::slab::{Builder, InSlab, Slab};
 use proptest::prelude::*;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread;
 
 #[derive(Debug, Clone, Copy)]
@@ -113,33 +114,37 @@ proptest! {
     }
 }
 
-/// Threads exchange each other's nodes, and read them in sections. What is destroyed too early is poison, or another one.
-#[test]
-fn nobody_reads_what_was_destroyed() {
-    static DOMAIN: Domain = Domain::new();
+/// Threads exchange each other's objects, and read them in sections. What is destroyed too early is
+/// poison, or another one.
+fn exchange<T: Send + Sync + 'static>(make: fn(u64) -> T, number_of: fn(&T) -> u64) {
     const LINKS: usize = 32;
+    let domain = Domain::new();
     let times = share::share(20_000);
-    let slab: Slab<'_, Node> = Builder::new().keep(0).build(&DOMAIN);
-    let mut links: [Link<Node, InSlab>; LINKS] = std::array::from_fn(|_| Link::null());
+    let slab: Slab<'_, T> = Builder::new().keep(0).build(&domain);
+    let insert = |number| match slab.insert(make(number)) {
+        Ok(owned) => owned,
+        Err(exhausted) => panic!("{exhausted}"),
+    };
+    let mut links: [Link<T, InSlab>; LINKS] = std::array::from_fn(|_| Link::null());
     thread::scope(|scope| {
         for thread in 0..3_u64 {
-            let (slab, links) = (&slab, &links);
+            let (domain, slab, links, insert) = (&domain, &slab, &links, &insert);
             scope.spawn(move || {
                 let mut random = fastrand::Rng::with_seed(thread);
                 for time in 0..times {
-                    let section = DOMAIN.enter();
+                    let section = domain.enter();
                     let found = links[random.usize(..LINKS)].load(&section);
-                    let number = found.map(|found| found.number());
+                    let number = found.map(|found| number_of(&found));
                     if random.bool() {
                         let at = random.usize(..LINKS);
-                        let new = random.bool().then(|| insert(slab, time as u64));
+                        let new = random.bool().then(|| insert(time as u64));
                         if let Some(old) = links[at].swap(new) {
-                            old.number();
+                            number_of(&old);
                             // SAFETY: no other link led to it, and they are read in sections only.
                             unsafe { slab.free(old) };
                         }
                     }
-                    assert_eq!(found.map(|found| found.number()), number);
+                    assert_eq!(found.map(|found| number_of(&found)), number);
                     drop(section);
                     if random.u32(..2000) == 0 {
                         slab.collect();
@@ -150,8 +155,38 @@ fn nobody_reads_what_was_destroyed() {
     });
     links.iter_mut().for_each(|link| drop(link.take()));
     while slab.stats().objects != 0 {
-        DOMAIN.collect();
+        domain.collect();
     }
     slab.collect();
     assert_eq!(slab.stats().chunks, 0);
+}
+
+/// Objects that poison themselves.
+#[test]
+fn nobody_reads_what_was_destroyed() {
+    exchange(Node::new, Node::number);
+}
+
+/// Objects that have no destructor: with debug assertions the slab poisons them.
+#[test]
+fn nobody_reads_memory_that_was_given_back() {
+    exchange(
+        |number| std::array::from_fn::<_, 12, _>(|at| AtomicU64::new(word(number, at))),
+        |words| {
+            let number = words[0].load(Ordering::Relaxed);
+            for (at, there) in words.iter().enumerate() {
+                assert_eq!(there.load(Ordering::Relaxed), word(number, at), "not whole");
+            }
+            number
+        },
+    );
+}
+
+/// No word of an object is the same as the one before it.
+fn word(number: u64, at: usize) -> u64 {
+    if at.is_multiple_of(2) {
+        number
+    } else {
+        !number
+    }
 }
