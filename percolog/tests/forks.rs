@@ -9,6 +9,7 @@ mod share;
 
 use child::{check, in_a_child};
 use percolog::counter::{Counter, SloppyCounter};
+use percolog::namespace::Namespace;
 use percolog::reclaim::{Domain, Link};
 use percolog::reduce::{Reducer, Sum};
 use percolog::slab::{InSlab, Slab};
@@ -317,6 +318,39 @@ fn a_child_goes_on_with_a_slab() {
         }
     });
     links.iter_mut().for_each(|link| drop(link.take()));
+}
+
+/// Lookups take no lock, so none that other threads had is in their way.
+#[test]
+fn a_child_looks_up_names() {
+    let domain = Domain::new();
+    let names = Namespace::new(&domain);
+    let ids: Vec<_> = (0..1000u64)
+        .map(|number| names.insert(vec![number; 4]).expect("there are ids"))
+        .collect();
+    let (kept, stale) = ids.split_at(500);
+    for id in stale {
+        assert!(names.remove(*id).is_ok());
+    }
+    let churn = Churn::new();
+    thread::scope(|scope| {
+        let _end = churn.end();
+        churn.start(scope, |number| {
+            let id = names.insert(vec![number; 4]).expect("there are ids");
+            assert!(names.remove(id).is_ok());
+        });
+        for _ in 0..share(100) {
+            in_a_child(|| {
+                let section = domain.enter();
+                let lookup = names.within(&section);
+                for (id, number) in kept.iter().zip(0..) {
+                    check(lookup.get(*id) == Ok(&vec![number; 4]), 1)?;
+                }
+                check(stale.iter().all(|id| lookup.get(*id).is_err()), 2)?;
+                check(names.iter(&section).count() >= kept.len(), 3)
+            });
+        }
+    });
 }
 
 /// Counters that become hot and cold, and one that is hot.

@@ -4,7 +4,7 @@ use core::cmp::Ordering;
 use core::fmt;
 use core::hash::{Hash, Hasher};
 use core::marker::PhantomData;
-use core::num::NonZeroU64;
+use core::num::NonZeroU32;
 use core::ops::Range;
 
 /// The name of a value in a [`Namespace`](super::Namespace): an index, and the generation of the value among those that had this index.
@@ -12,17 +12,18 @@ use core::ops::Range;
 /// Eight bytes, as an `Option` too. Ids are ordered by their index. The [bits](Self::to_bits) can be handed to whoever uses the
 /// program: what comes back may be anything, and is looked up safely.
 pub struct Id<T> {
-    /// The index above, the generation below, which is odd.
-    bits: NonZeroU64,
+    index: u32,
+    /// Odd. A word of its own: so lookups need not take it apart.
+    generation: NonZeroU32,
     names: PhantomData<fn() -> T>,
 }
 
 impl<T> Id<T> {
     pub(super) const fn new(index: u32, generation: u32) -> Self {
-        let bits = (index as u64) << 32 | generation as u64 | 1;
-        match NonZeroU64::new(bits) {
-            Some(bits) => Self {
-                bits,
+        match NonZeroU32::new(generation | 1) {
+            Some(generation) => Self {
+                index,
+                generation,
                 names: PhantomData,
             },
             None => unreachable!(),
@@ -32,7 +33,7 @@ impl<T> Id<T> {
     /// The id as a number.
     #[must_use]
     pub const fn to_bits(self) -> u64 {
-        self.bits.get()
+        (self.index as u64) << 32 | self.generation.get() as u64
     }
 
     /// The id that a number stands for; `None` if it can be none.
@@ -50,13 +51,13 @@ impl<T> Id<T> {
     /// The index: below the namespace's limit, and at any time that of one value at most. Members of an extent have consecutive ones.
     #[must_use]
     pub const fn index(self) -> u32 {
-        (self.bits.get() >> 32) as u32
+        self.index
     }
 
     /// Which of the values it is that have had this index.
     #[must_use]
     pub const fn generation(self) -> u32 {
-        self.bits.get() as u32
+        self.generation.get()
     }
 }
 
@@ -70,7 +71,7 @@ impl<T> Copy for Id<T> {}
 
 impl<T> PartialEq for Id<T> {
     fn eq(&self, other: &Self) -> bool {
-        self.bits == other.bits
+        self.to_bits() == other.to_bits()
     }
 }
 
@@ -84,13 +85,13 @@ impl<T> PartialOrd for Id<T> {
 
 impl<T> Ord for Id<T> {
     fn cmp(&self, other: &Self) -> Ordering {
-        self.bits.cmp(&other.bits)
+        self.to_bits().cmp(&other.to_bits())
     }
 }
 
 impl<T> Hash for Id<T> {
     fn hash<H: Hasher>(&self, state: &mut H) {
-        self.bits.hash(state);
+        self.to_bits().hash(state);
     }
 }
 

@@ -30,10 +30,10 @@ impl<'s, T> Iterator for Iter<'s, T> {
     type Item = (Id<T>, &'s T);
 
     fn next(&mut self) -> Option<Self::Item> {
-        let (index, generation, value) = self.table.next(self.next)?;
+        let (index, generation, entry) = self.table.next(self.next)?;
         self.next = index + 1;
         // SAFETY: found in a section that is open for `'s`.
-        Some((Id::new(index, generation), unsafe { &*value }))
+        Some((Id::new(index, generation), unsafe { entry.value() }))
     }
 }
 

@@ -50,10 +50,10 @@
 //! | [`get`](Namespace::get) | wait-free | none but those of what is looked up, after they were changed |
 //! | [`insert`](Namespace::insert) | blocking for some instructions, if another thread is on the slot | none; once for some dozens, those of what the slots share |
 //! | [`remove`](Namespace::remove) | the same | that of the entry, if it was inserted elsewhere; once for 64, [that of the domain](crate::reclaim::Domain#progress-and-cost) |
-//! | [`insert_extent`](Namespace::insert_extent) | blocking, while others take ids in bulk | those of what the slots share |
+//! | [`insert_extent`](Namespace::insert_extent) | blocking, while others take ids in bulk | those of what the slots share; once for as many ids as there are, those of every slot |
 //! | [`collect`](Namespace::collect); `insert` where no id is free | blocking, for a look at every slot | those of every slot |
 //!
-//! A lookup is a load for the root, one for each level below, and one for the generation. There is a level for the first 512 ids (fewer,
+//! A lookup is two loads for the root, one for each level below, and one for the generation. There is a level for the first 512 ids (fewer,
 //! down to 64, where entries are large), and one for each factor of 512 beyond: two for a quarter of a million.
 //! [`Namespace::within`] makes the first step once for many lookups. Calls of `insert` and `remove` lock their
 //! slot, which is one exchange on a line of its own; and drop four values at most that others have left there. No
@@ -62,8 +62,9 @@
 //! **Memory**: an entry of a value and 8 bytes for each id; leaves are made when ids below them are first needed, and stay, as do
 //! nodes, until the namespace is dropped: memory is that of the most ids that there were at once. "There" are those in use, those that wait for
 //! sections (up to some thousand a slot, without bound while a section stays open), and up to some hundreds that a slot keeps for its next
-//! insertions; before more memory is taken, another slot is helped that its threads may have left. And 1.5 KiB for each slot that
-//! inserts or removes; making that is the only allocation whose failure ends the program. [`Namespace::memory_usage`] says how much it is.
+//! insertions. Before more memory is taken, another slot is helped that its threads may have left; for extents all slots are searched, each
+//! time that as many ids have gone to extents as there are. And 1.25 KiB for each slot that inserts or removes; making that is the only
+//! allocation whose failure ends the program. [`Namespace::memory_usage`] says how much it is.
 //!
 //! # Extents
 //!
@@ -88,11 +89,14 @@
 //!   can lose a subtree to a plain store, and frees leaves that can still be reached.
 //! * The custom grace period is the domain's, and is asked here as well.
 
+mod extents;
 mod id;
+mod insertion;
 #[cfg(not(percolog_loom))]
 mod iter;
 #[cfg(not(percolog_loom))]
 mod names;
+mod removal;
 mod shelf;
 mod stock;
 mod table;

@@ -129,7 +129,7 @@ fn read(table: &Subject, (index, generation): (u32, u32)) -> Option<u32> {
     unsafe {
         table
             .get_from(beginning, index, generation)
-            .map(|value| (*value).number())
+            .map(|entry| entry.value().number())
     }
 }
 
@@ -161,7 +161,7 @@ fn growth_against_lookups() {
             world.section(0, || assert_eq!(read(table, id), Some(7)));
         });
         let grower = spawn(1, (&world, &table), |_, table| {
-            table.trie().make(9).unwrap();
+            table.trie.make(9).unwrap();
         });
         join([reader, grower]);
         assert_eq!(read(&table, id), Some(7));
@@ -229,10 +229,10 @@ fn removal_and_reuse_against_lookups() {
         let id = insert(&table, &world, 7).unwrap();
         let reader = spawn(0, (&world, &table), move |world, table| {
             world.section(0, || {
-                if let Some(value) = table.get(id.0, id.1) {
+                if let Some(entry) = table.get(id.0, id.1) {
                     thread::yield_now();
                     // SAFETY: in a section.
-                    assert_eq!(unsafe { (*value).number() }, 7);
+                    assert_eq!(unsafe { entry.value().number() }, 7);
                 }
                 assert!(matches!(read(table, id), None | Some(7)));
             });

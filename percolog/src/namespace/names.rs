@@ -311,7 +311,7 @@ impl<'s, T: Send + Sync> Lookup<'s, T> {
                 .get_from(self.beginning, id.index(), id.generation())
         } {
             // SAFETY: found in a section that is open for `'s`, of the domain that the table is used with.
-            Some(value) => Ok(unsafe { &*value }),
+            Some(entry) => Ok(unsafe { entry.value() }),
             None => Err(Stale),
         }
     }
@@ -346,9 +346,7 @@ impl<T: Send + Sync> Deref for Removed<'_, T> {
     #[inline]
     fn deref(&self) -> &T {
         // SAFETY: the value is there until it is retired, which is done when this is dropped.
-        self.entry
-            .value
-            .with(|value| unsafe { (*value).assume_init_ref() })
+        unsafe { self.entry.value() }
     }
 }
 

@@ -128,8 +128,8 @@ pub(super) struct Shelf {
     pub(super) open: List,
     /// Quiescent, and the value is still there.
     pub(super) ripe: List,
-    /// Somebody is dropping values of this slot.
-    pub(super) reaping: bool,
+    /// How many are dropping values of this slot.
+    pub(super) reapers: u32,
     /// Removed before their stamps, in a ring.
     waiting: [Batch; BATCHES],
     first: usize,
@@ -159,7 +159,7 @@ impl Default for Shelf {
             free: List::new(),
             open: List::new(),
             ripe: List::new(),
-            reaping: false,
+            reapers: 0,
             waiting: [batch; BATCHES],
             first: 0,
             batches: 0,
@@ -192,10 +192,15 @@ impl Shelf {
     /// What can get a stamp now, if it is so much, and if there is room for a batch. It stays where it is until [`seal`](Self::seal).
     pub(super) fn sealable(&self, at_least: usize) -> Option<Sealable> {
         let count = self.open.len();
-        (count >= at_least.max(1) && self.batches < BATCHES).then_some(Sealable {
+        (count >= at_least.max(1) && self.has_room()).then_some(Sealable {
             count,
             version: self.sealed,
         })
+    }
+
+    /// Whether there is room for a batch.
+    pub(super) fn has_room(&self) -> bool {
+        self.batches < BATCHES
     }
 
     /// What was removed before this stamp was taken waits for it, unless somebody else was faster.
@@ -221,10 +226,12 @@ impl Shelf {
         (self.batches != 0).then(|| self.waiting[self.first].period)
     }
 
-    /// The oldest batch need not wait any more, if it is still this one. Ids without a value to be dropped are free.
-    pub(super) fn ripen<T>(&mut self, trie: &Trie<T>, period: Period) {
+    /// The oldest batch need not wait any more, if it is still this one; how many ids it had. Those without a value to be dropped
+    /// are free.
+    pub(super) fn ripen<T>(&mut self, trie: &Trie<T>, period: Period) -> usize {
+        // Another one that waits for the same is over, too.
         if self.oldest() != Some(period) {
-            return;
+            return 0;
         }
         let list = self.waiting[self.first].list;
         self.first = (self.first + 1) % BATCHES;
@@ -235,6 +242,13 @@ impl Shelf {
         } else {
             self.free.append(trie, list);
         }
+        list.len()
+    }
+
+    /// Whether there are values to be dropped that nobody is at.
+    #[inline]
+    pub(super) fn should_reap(&self) -> bool {
+        !self.ripe.is_empty() && self.reapers == 0
     }
 
     /// Whether so many wait that it is worth a look at all threads.

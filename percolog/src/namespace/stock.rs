@@ -130,8 +130,9 @@ impl Stock {
         }
     }
 
-    pub(super) fn frontier(&self) -> u32 {
-        self.frontier
+    /// How many ids there have ever been here.
+    pub(super) fn seen(&self) -> u32 {
+        self.limit.min(self.frontier.saturating_mul(CHUNK))
     }
 
     pub(super) fn free(&self) -> usize {
@@ -406,7 +407,7 @@ mod tests {
             trie.make(number * CHUNK).expect("there is memory");
         }
         stock.grow(&trie, 16);
-        assert_eq!((stock.free(), stock.frontier()), (1000, 16));
+        assert_eq!((stock.free(), stock.seen()), (1000, 1000));
         // 512, 256, 128, 64, 32, and 8 at the end.
         assert_eq!(stock.take_block(&trie, 10), None);
         assert_eq!(stock.take_block(&trie, 9), Some(0));

@@ -78,19 +78,26 @@ fn a_trie_grows_to_the_last_index() {
 
 #[test]
 fn an_index_is_used_no_more_when_its_generations_are_used_up() {
-    let (time, table) = (Scripted::new(), Table::new(1));
-    let first = insert(&table, &time, 1).expect("there is one");
-    assert!(remove(&table, &time, first));
-    table.collect(&time);
-    table.word(0).store(u32::MAX - 1, Ordering::Relaxed);
-    let last = insert(&table, &time, 2).expect("it has one generation left");
-    assert_eq!(last, (0, u32::MAX));
-    assert!(remove(&table, &time, last));
-    assert_eq!(insert(&table, &time, 3), None);
-    assert_eq!(table.totals().worn, 1);
-    assert_eq!(table.get(0, u32::MAX), None);
-    // Nor by an extent.
-    assert!(table.insert_extent(&time, 1, |_| 4).is_err());
+    // On the slot, and on its way from there to the stock.
+    for is_free_on_the_slot in [true, false] {
+        let (time, table) = (Scripted::new(), Table::new(1));
+        let first = insert(&table, &time, 1).expect("there is one");
+        assert!(remove(&table, &time, first));
+        table.collect(&time);
+        table.word(0).store(u32::MAX - 1, Ordering::Relaxed);
+        let last = insert(&table, &time, 2).expect("it has one generation left");
+        assert_eq!(last, (0, u32::MAX));
+        assert!(remove(&table, &time, last));
+        if is_free_on_the_slot {
+            table.collect(&time);
+            assert_eq!(insert(&table, &time, 3), None);
+        }
+        // Nor by an extent.
+        assert!(table.insert_extent(&time, 1, |_| 4).is_err());
+        assert_eq!(insert(&table, &time, 3), None);
+        assert_eq!(table.totals().worn, 1);
+        assert!(table.get(0, u32::MAX).is_none());
+    }
 }
 
 #[test]
@@ -172,4 +179,95 @@ impl Time for Borrowed {
     fn worth_a_look(&self) -> usize {
         BATCH
     }
+}
+
+#[test]
+fn extents_that_come_and_go_take_no_more_memory() {
+    let (time, table) = (Scripted::new(), Table::new(1 << 24));
+    for (round, count) in (0..1000).zip([100, 7, 700].into_iter().cycle()) {
+        let (base, generation) = table
+            .insert_extent(&time, count, |offset| offset)
+            .expect("there are enough");
+        // Here, and on a slot where nothing is inserted.
+        time.slot.set(round / 100 % 2);
+        for index in base..base + count {
+            assert!(remove(&table, &time, (index, generation)));
+        }
+        time.slot.set(0);
+    }
+    let given_out = table.totals().given_out as usize;
+    assert!(given_out < 400 * BATCH, "{given_out} ids for 700 at a time");
+    // What is free can be had as one again.
+    table.collect(&time);
+    let (free, given_out) = (table.totals().free, table.totals().given_out);
+    assert_eq!(free, given_out as usize);
+}
+
+#[test]
+fn slots_that_are_left_are_searched_before_extents_take_much_memory() {
+    let (time, table) = (Scripted::new(), Table::new(1 << 24));
+    for slot in 0..100 {
+        time.slot.set(slot);
+        let (base, generation) = table
+            .insert_extent(&time, 4 * BATCH as u32, |offset| offset)
+            .expect("there are enough");
+        for index in base..base + 4 * BATCH as u32 {
+            assert!(remove(&table, &time, (index, generation)));
+        }
+    }
+    let given_out = table.totals().given_out as usize;
+    assert!(given_out < 130 * BATCH, "{given_out} ids for 256 at a time");
+}
+
+/// What is removed after a stamp was taken, and before the batch has it, waits for a later one: here by the grace period's own code,
+/// as it could be by another thread on the slot.
+#[test]
+fn what_is_removed_while_a_stamp_is_taken_waits_for_the_next_one() {
+    struct Interrupted<'t> {
+        table: &'t Table<u32>,
+        removed_meanwhile: Cell<Option<(u32, u32)>>,
+        stamps: Cell<u64>,
+        over: Cell<u64>,
+    }
+    impl Time for Interrupted<'_> {
+        fn slot(&self) -> CoreId {
+            CoreId::new(0)
+        }
+
+        fn begin(&self) -> Period {
+            let stamp = self.stamps.replace(self.stamps.get() + 1);
+            if let Some((index, generation)) = self.removed_meanwhile.take() {
+                let entry = self.table.unlink(index, generation).expect("it is there");
+                self.table.retire(self, index, entry);
+            }
+            Period { stamp, ticket: 0 }
+        }
+
+        fn is_over(&self, period: Period, _look: bool) -> bool {
+            period.stamp < self.over.get()
+        }
+
+        fn worth_a_look(&self) -> usize {
+            BATCH
+        }
+    }
+    let table = Table::new(64);
+    let time = Interrupted {
+        table: &table,
+        removed_meanwhile: Cell::new(None),
+        stamps: Cell::new(0),
+        over: Cell::new(0),
+    };
+    let ids = [1, 2, 3].map(|value| table.insert(&time, value).expect("there are enough"));
+    for (index, generation) in &ids[..2] {
+        let entry = table.unlink(*index, *generation).expect("it is there");
+        table.retire(&time, *index, entry);
+    }
+    time.removed_meanwhile.set(Some(ids[2]));
+    assert_eq!(table.collect(&time), 0);
+    assert_eq!(table.totals().unusable, 3);
+    time.over.set(1);
+    assert_eq!(table.collect(&time), 2, "those removed before the stamp");
+    time.over.set(2);
+    assert_eq!(table.collect(&time), 1);
 }

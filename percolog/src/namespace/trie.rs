@@ -65,6 +65,19 @@ pub(super) struct Entry<T> {
     pub(super) value: UnsafeCell<MaybeUninit<T>>,
 }
 
+impl<T> Entry<T> {
+    /// The value.
+    ///
+    /// # Safety
+    /// It is there, and stays for as long as what is returned is used.
+    #[inline(always)]
+    pub(super) unsafe fn value(&self) -> &T {
+        // SAFETY: by contract it has been written; nobody writes what is there before it is dropped.
+        self.value
+            .with(|value| unsafe { (*value).assume_init_ref() })
+    }
+}
+
 /// A root of a trie, taken apart.
 #[derive(Clone, Copy)]
 pub(super) struct Root {
@@ -140,7 +153,7 @@ impl<T> Trie<T> {
     }
 
     /// The entries of the leaf that an index is in; null if there is none below this root of the trie.
-    #[inline]
+    #[inline(always)]
     fn leaf(root: Root, index: u32) -> *mut Entry<T> {
         let Root { mut at, mut bits } = root;
         if u64::from(index) >> bits != 0 {
@@ -161,10 +174,16 @@ impl<T> Trie<T> {
     #[inline(always)]
     pub(super) unsafe fn known(&self, root: Root, index: u32) -> &Entry<T> {
         let Root { mut at, mut bits } = root;
-        // The usual height first: what is shifted by is a constant there.
+        // The usual height first: what is shifted by is a constant there, and nothing is above what is left.
         if bits == Self::LEAF_BITS + NODE_BITS {
-            // SAFETY: this root is a node.
-            at = unsafe { Self::below(at, index >> Self::LEAF_BITS) };
+            // SAFETY: this root is a node, and decides all that the index has above its leaf.
+            let child = unsafe {
+                (*at.cast::<Node>())
+                    .children
+                    .get_unchecked((index >> Self::LEAF_BITS) as usize)
+            };
+            // Acquire: as in `below`.
+            at = child.load(Ordering::Acquire);
         } else {
             while bits > Self::LEAF_BITS {
                 bits -= NODE_BITS;
@@ -190,7 +209,7 @@ impl<T> Trie<T> {
     }
 
     /// The entry of an index, if its leaf has been made.
-    #[inline]
+    #[inline(always)]
     pub(super) fn find(&self, index: u32) -> Option<&Entry<T>> {
         let leaf = Self::leaf(self.root(), index);
         if leaf.is_null() {

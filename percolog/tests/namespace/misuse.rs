@@ -136,6 +136,7 @@ fn an_extent_that_is_not_made_leaves_nothing_behind() {
         assert!(made.is_err());
         assert_eq!((alive.count(), names.len()), (0, 0));
     }
+    assert_eq!(names.stats().inserted, 0);
     let extent = names
         .insert_extent(128, |offset| alive.value(offset.into()))
         .expect("all ids are there");
@@ -145,6 +146,33 @@ fn an_extent_that_is_not_made_leaves_nothing_behind() {
     assert!(names.insert_extent(u32::MAX, |_| alive.value(0)).is_err());
     drop(names);
     assert_eq!(alive.count(), 0);
+}
+
+#[test]
+fn destructors_of_an_extent_that_is_not_made_panic() {
+    struct Panics;
+    impl Drop for Panics {
+        fn drop(&mut self) {
+            panic!("on purpose");
+        }
+    }
+    let domain = Domain::new();
+    let names = Builder::new().max_ids(64).build(&domain);
+    let made = catch_unwind(AssertUnwindSafe(|| {
+        names.insert_extent(40, |offset| {
+            assert!(offset < 30, "on purpose");
+            Panics
+        })
+    }));
+    assert!(made.is_err());
+    let stats = names.stats();
+    assert_eq!((stats.panics, stats.inserted, stats.free), (30, 0, 64));
+    // Each value is dropped by itself.
+    let extent = names.insert_extent(64, |_| Panics).expect("all are free");
+    assert_eq!(names.remove_extent(extent), Ok(64));
+    assert_eq!(names.collect(), 64);
+    assert_eq!(names.stats().panics, 30 + 64);
+    assert!(names.insert_extent(64, |_| Panics).is_ok());
 }
 
 /// What a destructor removes, inserts, and looks up is done, and one that panics harms nobody.
