@@ -105,8 +105,11 @@ impl Names for SlabNames {
     }
 }
 
+/// An index, and its generation at a time.
+type IndexAndGeneration = (u32, u32);
+
 /// Values by name in an array, each with its generation: what a lookup cannot be below.
-fn array(values: u64) -> (Vec<(u32, u64)>, Vec<(u32, u32)>) {
+fn array(values: u64) -> (Vec<(u32, u64)>, Vec<IndexAndGeneration>) {
     let table = (0..values).map(|value| (3, value)).collect();
     (table, (0..values as u32).map(|index| (index, 3)).collect())
 }
@@ -146,6 +149,9 @@ fn each_thread(threads: usize, lookups: usize, pass: impl Fn() + Sync) -> f64 {
 }
 
 /// Nanoseconds for a lookup in an array, with a bounds check and a comparison of generations.
+///
+/// # Panics
+/// If a thread could not be started, or a name is not found.
 #[must_use]
 pub fn array_lookups(threads: usize, values: u64, rounds: usize) -> f64 {
     let (table, mut names) = array(values);
@@ -168,6 +174,9 @@ pub fn array_lookups(threads: usize, values: u64, rounds: usize) -> f64 {
 }
 
 /// Nanoseconds for a lookup by name, entering and leaving included.
+///
+/// # Panics
+/// If a thread could not be started, or a name is not found.
 #[must_use]
 pub fn lookups<N: Names>(threads: usize, values: u64, rounds: usize) -> f64 {
     let table = N::new();
@@ -184,6 +193,9 @@ pub fn lookups<N: Names>(threads: usize, values: u64, rounds: usize) -> f64 {
 }
 
 /// Nanoseconds for giving out a name and taking it back on the same thread, some dozens at a time.
+///
+/// # Panics
+/// If a thread could not be started, or a name is not found.
 #[must_use]
 pub fn local<N: Names>(threads: usize, rounds: usize) -> f64 {
     let table = N::new();
@@ -199,6 +211,9 @@ pub fn local<N: Names>(threads: usize, rounds: usize) -> f64 {
 }
 
 /// Nanoseconds for each name that one thread gives out and another one takes back.
+///
+/// # Panics
+/// If a thread could not be started, or a name is not found.
 #[must_use]
 pub fn elsewhere<N: Names>(rounds: usize) -> f64 {
     const MANY: usize = 1024;

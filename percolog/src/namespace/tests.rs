@@ -5,8 +5,8 @@ use super::table::{Table, Time};
 use super::trie::Trie;
 use crate::cpu::CoreId;
 use crate::reclaim::Period;
+use crate::sync::atomic::Ordering;
 use core::cell::Cell;
-use core::sync::atomic::Ordering;
 use std::vec::Vec;
 
 /// Slots, and when what was removed becomes quiescent, as the test says.
