@@ -3,6 +3,7 @@
 //! Counted are the bytes of the test's own thread, which alone uses the namespaces here.
 #![cfg(not(percolog_loom))]
 
+use percolog::cpu::{self, CoreId};
 use percolog::namespace::{Namespace, Reason};
 use percolog::reclaim::Domain;
 use std::alloc::{GlobalAlloc, Layout, System};
@@ -37,6 +38,8 @@ unsafe impl GlobalAlloc for Counting {
 static ALLOCATOR: Counting = Counting;
 
 fn said_and_taken<T: Send + Sync>(make: impl Fn(u32) -> T) {
+    // Each slot that is used takes some memory.
+    cpu::bind(CoreId::new(0));
     let domain = Domain::new();
     // What the domain takes for this thread is not the namespace's.
     domain.synchronize();
@@ -75,6 +78,8 @@ fn what_is_said_is_taken() {
 
 #[test]
 fn no_memory_is_an_error_and_nothing_is_lost() {
+    // Making another slot is what cannot fail.
+    cpu::bind(CoreId::new(0));
     let domain = Domain::new();
     // What the domain takes at first use is asked for here.
     domain.synchronize();
