@@ -35,6 +35,8 @@ trait Names: Sync {
     fn inside<R>(&self, body: impl FnOnce(&dyn Fn(&[Self::Name]) -> u64) -> R) -> R;
     fn insert(&self, value: u64) -> Self::Name;
     fn remove(&self, name: Self::Name);
+    /// What was removed can be used again.
+    fn settle(&self);
 }
 
 struct Ours<'d> {
@@ -68,6 +70,10 @@ impl Names for Ours<'_> {
 
     fn remove(&self, id: Id<u64>) {
         self.names.remove(id).expect("it is there");
+    }
+
+    fn settle(&self) {
+        self.names.collect();
     }
 }
 
@@ -104,6 +110,8 @@ impl Names for Locked {
         table.0[name] = None;
         table.1.push(name);
     }
+
+    fn settle(&self) {}
 }
 
 #[derive(Clone, Copy, PartialEq)]
@@ -114,6 +122,15 @@ enum Counted {
 
 fn look_up_and_change<N: Names>(cores: usize, names: &N, counted: Counted) {
     let lasting: Vec<_> = (0..LASTING).map(|value| names.insert(value)).collect();
+    // There are as many ids as all together can need: a table that grows has lines that change.
+    let needed = cores / 2 * (TO_WARM_UP + COUNTED) * BATCH / 2;
+    let spare: Vec<_> = (0..needed as u64)
+        .map(|value| names.insert(value))
+        .collect();
+    for name in spare {
+        names.remove(name);
+    }
+    names.settle();
     on_every_core(cores, |core, together: &Barrier| {
         let mut mine = Vec::with_capacity(BATCH / 2);
         for batch in 0..TO_WARM_UP + COUNTED {
