@@ -21,7 +21,7 @@ use super::measure_with;
 use super::workloads::on_every_core;
 
 /// What a section may move at any rate of updates. (Measured: 0.033 with 90 % of updates and a look for every 640 frees of a thread.)
-pub(crate) const SECTION: f64 = 0.05;
+const SECTION: f64 = 0.05;
 
 /// What an update may move, allocator included. (Measured: 0.010, and 0.031 where one more of the few scans, of 40 lines each, falls
 /// into what is marked; which of them do changes with the addresses of things.)
