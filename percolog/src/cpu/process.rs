@@ -284,6 +284,29 @@ mod forks {
     }
 }
 
+/// Which tests run beside a `fork`: it makes operations of other threads take their rare ways, which a test of exactly
+/// what each does must not count.
+#[cfg(all(test, feature = "std"))]
+#[cfg_attr(
+    any(not(unix), percolog_loom),
+    allow(dead_code, reason = "nobody forks there")
+)]
+pub(crate) mod in_tests {
+    use std::sync::{PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
+
+    static FORKS: RwLock<()> = RwLock::new(());
+
+    /// Held by a test that forks, in the parent.
+    pub(crate) fn forking() -> RwLockWriteGuard<'static, ()> {
+        FORKS.write().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Held by a test that no `fork` may disturb.
+    pub(crate) fn undisturbed() -> RwLockReadGuard<'static, ()> {
+        FORKS.read().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
 #[cfg(all(test, feature = "std"))]
 mod tests {
     use super::*;
@@ -356,11 +379,18 @@ mod tests {
 
     #[cfg(unix)]
     mod forked {
+        use super::super::in_tests::forking;
         use super::*;
+
+        /// Forks and runs `child` there, as [`succeeds`] says, while no test runs that a fork would disturb.
+        fn succeeds_in_a_child(child: impl FnOnce() -> bool) -> bool {
+            let _forks = forking();
+            succeeds(child)
+        }
 
         /// Forks and runs `child` there; whether it said yes within half a minute. (A lock that was
         /// inherited taken shows as a child ended by its alarm.)
-        fn succeeds_in_a_child(child: impl FnOnce() -> bool) -> bool {
+        fn succeeds(child: impl FnOnce() -> bool) -> bool {
             // SAFETY: the child only runs `child`, which allocates nothing, takes no lock but ours and
             // does not panic, and leaves by `_exit`.
             unsafe {
@@ -426,8 +456,7 @@ mod tests {
         fn a_grandchild_is_one_generation_further() {
             let mine = generation();
             assert!(succeeds_in_a_child(|| {
-                succeeds_in_a_child(|| rarely(generation) == mine + 2)
-                    && rarely(generation) == mine + 1
+                succeeds(|| rarely(generation) == mine + 2) && rarely(generation) == mine + 1
             }));
         }
 

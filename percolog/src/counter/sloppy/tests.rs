@@ -4,6 +4,9 @@ use super::SloppyCounter;
 use super::spares::{Account, Bank, give_centrally, take_centrally};
 use crate::cpu::barrier::{self, Mode};
 use crate::cpu::lease;
+#[cfg(unix)]
+use crate::cpu::process::in_tests::forking;
+use crate::cpu::process::in_tests::undisturbed;
 use crate::sync::atomic::{AtomicI64, Ordering};
 use proptest::prelude::*;
 use std::format;
@@ -75,6 +78,7 @@ impl World {
 /// again without the central counter.
 #[test]
 fn the_figure_of_the_paper() {
+    let _forks = undisturbed();
     let dentry = World::new(4);
     dentry.acquire(0, 1);
     assert_eq!((dentry.central(), dentry.in_use()), (1, 1));
@@ -93,6 +97,7 @@ fn the_figure_of_the_paper() {
 /// spares that become more than the threshold go back to the central counter.
 #[test]
 fn the_text_of_the_paper() {
+    let _forks = undisturbed();
     let counter = World::new(4);
     counter.acquire(0, 6);
     counter.release(0, 3);
@@ -124,6 +129,7 @@ fn the_text_of_the_paper() {
 
 #[test]
 fn what_interrupts_the_owner_uses_the_central_counter() {
+    let _forks = undisturbed();
     let counter = World::new(4);
     counter.acquire(0, 6);
     counter.release(0, 3);
@@ -144,6 +150,7 @@ fn a_child_waits_for_nobody_who_is_inside() {
     use std::sync::Barrier;
     use std::thread;
 
+    let _forks = forking();
     let counter = World::new(4);
     // Looks once, and has registered what is done around a fork.
     assert_eq!(counter.in_use(), 0);
@@ -184,6 +191,7 @@ fn a_child_waits_for_nobody_who_is_inside() {
 
 #[test]
 fn a_threshold_of_zero_is_a_plain_counter() {
+    let _forks = undisturbed();
     let counter = World::new(0);
     counter.acquire(0, 2);
     counter.release(0, 1);
@@ -198,6 +206,7 @@ fn a_threshold_of_zero_is_a_plain_counter() {
 
 #[test]
 fn releases_of_what_was_never_acquired_are_negative() {
+    let _forks = undisturbed();
     let counter = SloppyCounter::new(10);
     counter.release(3);
     assert_eq!((counter.central(), counter.in_use()), (0, -3));
@@ -210,6 +219,7 @@ fn releases_of_what_was_never_acquired_are_negative() {
 
 #[test]
 fn nothing_acquired_and_nothing_released_is_nothing() {
+    let _forks = undisturbed();
     let counter = SloppyCounter::new(10);
     counter.acquire(0);
     counter.release(0);
@@ -218,6 +228,7 @@ fn nothing_acquired_and_nothing_released_is_nothing() {
 
 #[test]
 fn overflow_wraps_around() {
+    let _forks = undisturbed();
     let counter = SloppyCounter::new(u64::MAX);
     counter.acquire(i64::MAX as u64);
     counter.acquire(1);
@@ -237,6 +248,7 @@ fn overflow_wraps_around() {
 
 #[test]
 fn what_it_stands_beside_is_exact_once_it_is_gone() {
+    let _forks = undisturbed();
     let users = AtomicI64::new(5);
     let counter = SloppyCounter::beside(&users, 10);
     assert_eq!(counter.in_use(), 5);
@@ -249,6 +261,7 @@ fn what_it_stands_beside_is_exact_once_it_is_gone() {
 
 #[test]
 fn dropped_counters_leave_their_places_clear() {
+    let _forks = undisturbed();
     let bank = Bank::new();
     let mode = barrier::mode();
     for round in 1..=50u64 {
@@ -280,6 +293,7 @@ fn costs_24_bytes_and_16_a_thread() {
 
 #[test]
 fn debug_shows_the_central_counter_only() {
+    let _forks = undisturbed();
     let counter = SloppyCounter::new(7);
     counter.acquire(3);
     counter.release(2);
@@ -325,6 +339,7 @@ proptest! {
         threshold in prop_oneof![Just(0), 1..40u64, Just(u64::MAX), Just(1 << 63)],
         steps in steps(),
     ) {
+        let _forks = undisturbed();
         let counter = World::new(threshold);
         // The sequential model: what is in use, and what each slot has, in numbers that cannot overflow.
         let mut in_use = 0i128;
@@ -381,6 +396,7 @@ mod child;
 #[cfg(unix)]
 #[test]
 fn nobody_in_a_child_waits_for_an_owner_that_was_about_to_look() {
+    let _forks = forking();
     let world = World::new(4);
     let (begun, over) = (std::sync::Barrier::new(2), std::sync::Barrier::new(2));
     std::thread::scope(|scope| {
