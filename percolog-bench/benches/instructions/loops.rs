@@ -4,10 +4,13 @@ use std::collections::BTreeSet;
 use std::hint::black_box;
 
 use percolog::counter::Counter;
+use percolog::lock::NodeLock;
+use percolog::namespace::Namespace;
 use percolog::oplog::{Logged, LoggedFn};
 use percolog::reclaim::{Domain, Link, Owned};
 use percolog::reduce::{Reducer, Sum};
 use percolog::refcount::CoreArc;
+use percolog::slab::Slab;
 use percolog_bench::append::{Note, NoteLog};
 use percolog_bench::entries;
 use percolog_bench::peers::{AbsorbingEdit, Edit};
@@ -47,6 +50,16 @@ pub(crate) enum Loop {
     Section,
     /// `Domain::retire` of a new object of 64 bytes, with its allocation and its destruction.
     Retire,
+    /// `Slab::insert` of an object of 64 bytes, and its drop on the same thread.
+    SlabInsert,
+    /// `Slab::insert` and `Slab::free` of the same, with its destruction.
+    SlabFree,
+    /// `NodeLock::take`, and the guard's drop.
+    NodeLock,
+    /// `Namespace::get` among 4096 ids, in a section that is open already.
+    NameGet,
+    /// `Namespace::insert` and `Namespace::remove` of a word, with its destruction.
+    NameInsert,
 }
 
 static HITS: Counter = Counter::new();
@@ -55,8 +68,10 @@ static TOTAL: Reducer<Sum<u64>> = Reducer::new();
 
 static DOMAIN: Domain = Domain::new();
 
+static OBJECTS: Slab<'_, [u64; 8]> = Slab::new(&DOMAIN);
+
 impl Loop {
-    pub(crate) const ALL: [Self; 16] = [
+    pub(crate) const ALL: [Self; 21] = [
         Self::Current,
         Self::CounterAdd,
         Self::CounterSum,
@@ -73,6 +88,11 @@ impl Loop {
         Self::QueueAndSynchronize,
         Self::Section,
         Self::Retire,
+        Self::SlabInsert,
+        Self::SlabFree,
+        Self::NodeLock,
+        Self::NameGet,
+        Self::NameInsert,
     ];
 
     /// Its name in `instructions.toml`.
@@ -94,6 +114,11 @@ impl Loop {
             Self::QueueAndSynchronize => "queue_and_synchronize",
             Self::Section => "section",
             Self::Retire => "retire",
+            Self::SlabInsert => "slab_insert",
+            Self::SlabFree => "slab_free",
+            Self::NodeLock => "node_lock",
+            Self::NameGet => "name_get",
+            Self::NameInsert => "name_insert",
         }
     }
 
@@ -211,6 +236,42 @@ impl Loop {
                     }
                 }
                 drop(link.take());
+            }
+            Self::SlabInsert => {
+                for turn in 0..operations {
+                    drop(black_box(OBJECTS.insert(black_box([turn; 8]))));
+                }
+            }
+            Self::SlabFree => {
+                for turn in 0..operations {
+                    let object = OBJECTS
+                        .insert(black_box([turn; 8]))
+                        .expect("there is memory");
+                    // SAFETY: no link led to it.
+                    unsafe { OBJECTS.free(object.into()) };
+                }
+            }
+            Self::NodeLock => {
+                let lock = NodeLock::new();
+                for _ in 0..operations {
+                    drop(black_box(lock.take()));
+                }
+            }
+            Self::NameGet => {
+                let names = Namespace::new(&DOMAIN);
+                let insert = |value| names.insert(value).expect("there are ids");
+                let ids: Vec<_> = (0..4096_u64).map(insert).collect();
+                let section = DOMAIN.enter();
+                for turn in 0..operations {
+                    black_box(names.get(&section, ids[(turn * 67 % 4096) as usize]).ok());
+                }
+            }
+            Self::NameInsert => {
+                let names = Namespace::new(&DOMAIN);
+                for turn in 0..operations {
+                    let id = names.insert(black_box(turn)).expect("there are ids");
+                    black_box(names.remove(id).is_ok());
+                }
             }
         }
     }

@@ -111,6 +111,9 @@ impl Lists {
         home: &Home,
         node: usize,
     ) -> Option<NonNull<Header>> {
+        if let Some(block) = self.pop(shape) {
+            return Some(block);
+        }
         self.take_in(home);
         loop {
             if let Some(block) = self.pop(shape) {
@@ -167,20 +170,39 @@ impl Lists {
     pub(super) fn put(&mut self, block: NonNull<Header>, kept: usize) -> bool {
         // SAFETY: the block's chunk is one of this place, so used under its lock, and lives while
         // the block is not free.
-        unsafe {
+        let (chunk, used, whereabouts) = unsafe {
             let chunk = (*block.as_ptr()).chunk;
             let (used, whereabouts) = chunk::push(chunk, block.as_ptr());
-            match whereabouts {
-                Whereabouts::Partial if used == 0 => unlink(&mut self.partial, chunk),
-                Whereabouts::Full if used != 0 => {
-                    link(&mut self.partial, chunk, Whereabouts::Partial);
-                    return false;
-                }
-                Whereabouts::Full => {}
-                _ => return false,
-            }
-            self.add(chunk);
+            (chunk, used, whereabouts)
+        };
+        match whereabouts {
+            Whereabouts::Current => false,
+            Whereabouts::Partial if used != 0 => false,
+            _ => self.put_elsewhere(chunk, used, whereabouts, kept),
         }
+    }
+
+    /// Puts a chunk into the list that it belongs to, since a block was given back to it; whether more chunks are empty
+    /// than are `kept`.
+    #[inline(never)]
+    fn put_elsewhere(
+        &mut self,
+        chunk: NonNull<Chunk>,
+        used: usize,
+        whereabouts: Whereabouts,
+        kept: usize,
+    ) -> bool {
+        // SAFETY: the chunk is one of this place, and in the list that `whereabouts` says.
+        unsafe {
+            if whereabouts == Whereabouts::Partial {
+                unlink(&mut self.partial, chunk);
+            }
+            if used != 0 {
+                link(&mut self.partial, chunk, Whereabouts::Partial);
+                return false;
+            }
+        }
+        self.add(chunk);
         self.empties > kept
     }
 

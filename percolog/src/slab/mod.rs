@@ -65,7 +65,7 @@
 //!
 //! # Cost
 //!
-//! *Allocating and freeing on one thread* is a handful of plain instructions: no atomic update, no
+//! *Allocating and freeing on one thread* is some sixty plain instructions each: no atomic update, no
 //! fence where the kernel has [`membarrier`](crate::cpu::barrier), no line that others write.
 //! *Freeing what another thread allocated:* the object's line moves, as it has to; 32 of them go
 //! home with one atomic exchange, and up to 32 for each of 8 other threads wait for company. (Who

@@ -12,7 +12,7 @@ use super::chunk::{self, Chunk, Header, Shape};
 use super::home::{Address, Home};
 use super::lists::Lists;
 use crate::cpu::barrier::{self, Mode};
-use crate::cpu::biased_lock::BiasedLock;
+use crate::cpu::biased_lock::{BiasedLock, Owned};
 #[cfg(any(feature = "std", percolog_loom))]
 use crate::cpu::lease::LEASES;
 use crate::cpu::undivided::{discharge, enlist, is_inside, undivided};
@@ -77,6 +77,7 @@ struct Counts {
     sent: Count,
 }
 
+#[inline(always)]
 fn add(count: &Count) {
     // Relaxed, both: only the holder of the place's lock writes it.
     count.store(
@@ -156,7 +157,6 @@ impl Core {
     ///
     /// # Safety
     /// If it is leased the caller holds the lease, and is in no place of this core.
-    #[inline(always)]
     unsafe fn with<R>(&self, who: Who, f: impl FnOnce(&Place, &mut Lists) -> R) -> R {
         let slot = who.place();
         let place = match self.places.touched(slot) {
@@ -174,6 +174,23 @@ impl Core {
                 f(place, lists.get())
             }
             Lock::Common(lock) => undivided(|| f(place, lock.lock().get())),
+        }
+    }
+
+    /// The lists of a place that is leased, if nobody else is there now.
+    ///
+    /// # Safety
+    /// As for [`with`](Self::with).
+    #[inline(always)]
+    unsafe fn own(&self, who: Who) -> Option<(&Place, Owned<'_, Lists>)> {
+        if matches!(who, Who::Leased(_))
+            && let Some(place) = self.places.touched(who.place())
+            && let Lock::Leased(lock) = &place.lock
+        {
+            // SAFETY: by contract.
+            Some((place, unsafe { lock.try_own(place.mode) }?))
+        } else {
+            None
         }
     }
 
@@ -214,21 +231,17 @@ impl Core {
     #[inline]
     pub(super) unsafe fn allocate(&self, who: Who) -> Result<NonNull<Header>, Lack> {
         // SAFETY: by contract.
-        let block = unsafe {
-            self.with(who, |place, lists| {
-                let block = lists.pop(&self.shape)?;
-                add(&place.counts.allocated);
-                Some(block)
-            })
-        };
-        match block {
-            Some(block) => Ok(block),
-            // SAFETY: by contract.
-            None => unsafe { self.allocate_slowly(who) },
+        if let Some((place, mut lists)) = unsafe { self.own(who) }
+            && let Some(block) = lists.get().pop(&self.shape)
+        {
+            add(&place.counts.allocated);
+            return Ok(block);
         }
+        // SAFETY: by contract; the lists were left again.
+        unsafe { self.allocate_slowly(who) }
     }
 
-    /// As [`allocate`](Self::allocate), when the chunk at hand has nothing left.
+    /// As [`allocate`](Self::allocate), when the chunk at hand has nothing left, or the place is not simply the caller's.
     ///
     /// # Safety
     /// As for [`with`](Self::with).
@@ -312,10 +325,56 @@ impl Core {
     /// names, and is not used again.
     #[inline]
     pub(super) unsafe fn give_back(who: Who, block: NonNull<Header>) {
-        // SAFETY: by contract the block is in use, so its chunk lives, and so does the core.
-        let chunk = unsafe { (*block.as_ptr()).chunk };
-        // SAFETY: as above; these never change.
-        let (core, address) = unsafe { (&*(*chunk.as_ptr()).core, (*chunk.as_ptr()).address) };
+        // SAFETY: by contract.
+        let (core, address) = unsafe { Self::origin(block) };
+        // The holder of a lease finds its own blocks by the number.
+        if matches!(who, Who::Leased(lease) if lease == address.number)
+            // SAFETY: by contract.
+            && let Some((place, mut lists)) = unsafe { core.own(who) }
+            && !lists.get().closed
+        {
+            add(&place.counts.given_back);
+            if lists.get().put(block, core.kept) {
+                let (chunks, shape) = core.take_some(lists.get());
+                // The core may be gone from here on.
+                drop(lists);
+                // SAFETY: they were taken out of their lists, and are the core's.
+                unsafe { chunk::release(&shape, chunks) };
+            }
+            return;
+        }
+        // SAFETY: by contract; the lists were left again.
+        unsafe { Self::give_back_slowly(who, block) }
+    }
+
+    /// The core of a block's chunk, and the place that the block belongs to.
+    ///
+    /// # Safety
+    /// The block is in use, as long as what is returned is used.
+    #[inline(always)]
+    unsafe fn origin<'a>(block: NonNull<Header>) -> (&'a Self, Address) {
+        // SAFETY: by contract the block is in use, so its chunk lives, and so does the core; these never change.
+        unsafe {
+            let chunk = (*block.as_ptr()).chunk.as_ptr();
+            (&*(*chunk).core, (*chunk).address)
+        }
+    }
+
+    /// Takes out half of the empty chunks, and what it takes to release them.
+    #[cold]
+    fn take_some(&self, lists: &mut Lists) -> (*mut Chunk, Shape) {
+        let chunks = self.trim(lists, self.kept / 2, ptr::null_mut());
+        (chunks, self.shape)
+    }
+
+    /// As [`give_back`](Self::give_back), when the block belongs to another place, or the place is not simply the caller's.
+    ///
+    /// # Safety
+    /// As for [`give_back`](Self::give_back).
+    #[inline(never)]
+    unsafe fn give_back_slowly(who: Who, block: NonNull<Header>) {
+        // SAFETY: by contract.
+        let (core, address) = unsafe { Self::origin(block) };
         // SAFETY: by contract. The core may be gone when this returns, but for who has the block still.
         let then = unsafe {
             core.with(who, |place, lists| {
@@ -325,8 +384,8 @@ impl Core {
                 if ptr::eq(address.home, &place.home) {
                     add(&place.counts.given_back);
                     if lists.put(block, core.kept) {
-                        let chunks = core.trim(lists, core.kept / 2, ptr::null_mut());
-                        return Then::Release(chunks, core.shape);
+                        let (chunks, shape) = core.take_some(lists);
+                        return Then::Release(chunks, shape);
                     }
                 } else if lists.keep(address, block) {
                     add(&place.counts.given_back);
