@@ -22,7 +22,7 @@ pub(crate) fn all(effort: Effort) -> Measured {
                 Line::published(name, value, Unit::Nanoseconds)
                     .beside("an array with generations", array)
             };
-            lines.push(line(OurNames::NAME, ours).target(Target::ValueAtMost(1.5 * array)));
+            lines.push(line(OurNames::NAME, ours).target(Target::RatioAtMost(1.5)));
             lines.push(line(SlabNames::NAME, theirs));
         }
         let [ours, theirs] = medians(
