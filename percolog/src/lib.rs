@@ -25,15 +25,17 @@
 //! | last writer wins (registers, configuration, presence) | the same, with [`Absorb::Replace`](oplog::Absorb::Replace) |
 //! | a value that is read all the time and replaced whole (configuration, routes) | [`reclaim::Replaceable`]: a read writes nothing shared, a replacement waits for nobody |
 //! | handles: numbers that users hand in, for objects that come and go (descriptors, sessions, frames) | [`namespace::Namespace`]: a lookup writes nothing shared, a stale number is an error |
+//! | a hash map behind a lock, or a sharded one: sessions, names, pages; looked up all the time, and changed often | [`collections::Map`]: a lookup writes nothing shared, a change locks its entry |
+//! | the same for a few entries that are gone through in order | [`collections::OrderedList`] |
 //! | nodes of a lock-free structure of your own | [`reclaim::Domain`]: they are destroyed when nobody can be reading them |
 //! | the same, allocated and freed all the time, on all cores | [`slab::Slab`]: a thread's own lists; what others free goes home in batches |
 //! | a lock in each of those nodes | [`lock::NodeLock`]: it knows that its node was freed |
 //! | counters, gauges and histograms of the `metrics` facade or of `prometheus-client` | the crates `percolog-metrics` and `percolog-prometheus` |
 //! | an `Arc` that threads clone and drop all the time | [`refcount::CoreArc`]: a clone writes its thread's memory only, the value is destroyed a little later |
 //! | storage of your own, one place a core | [`cpu::PerCore`] |
-//! | updates whose answer you need at once (was it there before?) | not this: a sharded map such as `dashmap` |
+//! | updates whose answer you need at once (was it there before?) | [`collections::Map`]; a sharded map such as `dashmap`, if they are most of what is done |
 //! | mostly reads, updated in place | not this: `std::sync::RwLock`, `left-right` |
-//! | a set or map updated as often as it is read | not this: `dashmap`; every read here collects from every core |
+//! | a set updated as often as it is read | `collections::Map<K, ()>`, or `dashmap`; every read of the structures with logs collects from every core |
 //!
 //! # Statistics and references
 //!
@@ -71,6 +73,7 @@
 //! | [`ldu::Fifo`] | all pushes, linearizable | the same | 0; 0; as `Deferred` | what the popper takes |
 //! | [`collections::PerCoreList`] | none between cores; empty means empty at one moment | none | 0; 0; ≤ 3 | none while cores pop what they push |
 //! | [`collections::TableCache`] | linearizable | copies a core, as set | a lookup 0; 0 | none for lookups; updates one at a time |
+//! | [`collections::Map`], [`collections::OrderedList`] | linearizable | the limit that you set | a lookup 0; a change of a core's own keys ≤ 0.05 | changes of one entry, one at a time |
 //! | `collections::Latest` | views follow one another; stale by the bound you set | — | as what it is made of; a look 0 | none for readers |
 //!
 //! # The idea

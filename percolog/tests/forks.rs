@@ -8,6 +8,7 @@ mod child;
 mod share;
 
 use child::{check, in_a_child};
+use percolog::collections::Map;
 use percolog::counter::{Counter, SloppyCounter};
 use percolog::namespace::Namespace;
 use percolog::reclaim::{Domain, Link};
@@ -348,6 +349,48 @@ fn a_child_looks_up_names() {
                 }
                 check(stale.iter().all(|id| lookup.get(*id).is_err()), 2)?;
                 check(names.iter(&section).count() >= kept.len(), 3)
+            });
+        }
+    });
+}
+
+/// A child changes entries that nobody was changing, and looks up all of them: a lookup waits for nobody.
+#[test]
+fn a_child_goes_on_with_a_map() {
+    static DOMAIN: Domain = Domain::new();
+    const EACH: u64 = 64;
+    let map: Map<'_, u64, u64> = Map::new(&DOMAIN);
+    // Changed by other threads all the time, and in the middle of that when the process is copied.
+    let busy: Map<'_, u64, u64> = Map::new(&DOMAIN);
+    for key in 0..EACH {
+        map.add(key, !key).expect("there is memory");
+        busy.add(2 * key, key).expect("there is memory");
+    }
+    let churn = Churn::new();
+    thread::scope(|scope| {
+        let _end = churn.end();
+        churn.start(scope, |number| {
+            let key = 2 * (number % EACH) + 1;
+            if busy.add(key, number).is_err() {
+                busy.delete(&key);
+            }
+            busy.put(2 * (number % EACH), number % EACH)
+                .expect("there is memory");
+        });
+        for _ in 0..share(100) {
+            in_a_child(|| {
+                check(
+                    (0..EACH).all(|key| map.observe(&key, |value| *value) == Some(!key)),
+                    1,
+                )?;
+                check((0..EACH).all(|key| map.put(key, key).ok() == Some(true)), 2)?;
+                check((0..EACH).all(|key| map.delete(&key)), 3)?;
+                check(map.is_empty(), 4)?;
+                check((EACH..3 * EACH).all(|key| map.add(key, key).is_ok()), 5)?;
+                check((0..EACH).all(|key| busy.contains(&(2 * key))), 6)?;
+                let section = DOMAIN.enter();
+                let shown = busy.iter(&section).filter(|(key, _)| *key % 2 == 0);
+                check(shown.count() as u64 == EACH, 7)
             });
         }
     });

@@ -8,6 +8,8 @@
 //! | [`EventQueue`] | many producers, one order, one live consumer | an append to the core's own log | the consumer takes all that has come |
 //! | `Latest` | what another structure showed last | that structure's own | wait-free, of a view that is stale by a bound |
 //! | [`Lru`] | the keys of a cache, in the order in which they were last used | an append, or nothing at all if the core has touched the key before | whoever evicts brings the logs together |
+//! | [`Map`] | a hash map that is looked up without locks | locks its entry, or the one in front | writes nothing |
+//! | [`OrderedList`] | a few entries in the order of their keys, the same way | the same | writes nothing, and goes through what lies in front |
 //! | [`PerCoreList`] | a bag: connections to accept, free buffers | a push to the core's own list, or a pop from it | whoever finds its own list empty steals from another one |
 //! | [`Registry`] | what is there now: open files, sessions, connections | an append, or nothing at all if what ends began a moment ago | whoever lists brings the logs together |
 //! | [`TableCache`] | a table that is looked up everywhere and hardly ever changed: mounts, routes | takes every core's copy away | a lookup in the core's own copies |
@@ -15,18 +17,21 @@
 //!
 //! **Invariant.** Nothing that stands on a log has an atomic or a lock of its own around its contents: contents change only as
 //! operations of the log, and what such a collection promises of order is what [`oplog`](crate::oplog) promises. (The one
-//! exception wakes threads that sleep, and carries no data.) [`PerCoreList`] and [`TableCache`], which have answers to give at
-//! once, stand on no log: each core's part has a lock that its own core takes, and each says at its top why what it answers is true.
+//! exception wakes threads that sleep, and carries no data.) Those that have answers to give at once stand on no log, and say why
+//! what they answer is true: in [`PerCoreList`] and [`TableCache`] each core's part has a lock that its own core takes; in [`Map`] and
+//! [`OrderedList`] ([`ordered`]) each entry has one, and lookups take none.
 //!
 //! Boyd-Wickizer, *Optimizing Communication Bottlenecks in Multiprocessor Operating System Kernels*, §3.3 (inotify), §5.2
 //! and §6.2 (absorption); Boyd-Wickizer et al., *An Analysis of Linux Scalability to Many Cores*, §4.2 and §4.5 (lists and tables
-//! for each core).
+//! for each core);
+//! Wang et al., *Parallel Sections: Scaling System-Level Data-Structures*, §2.2 (observe, modify, delete).
 
 pub mod event_queue;
 // Under loom there are no sections to read views in.
 #[cfg(all(feature = "std", not(percolog_loom)))]
 mod latest;
 mod lru;
+pub mod ordered;
 mod per_core_list;
 pub mod registry;
 pub mod set;
@@ -36,6 +41,8 @@ pub use event_queue::EventQueue;
 #[cfg(all(feature = "std", not(percolog_loom)))]
 pub use latest::{Latest, Source, View};
 pub use lru::{Lru, LruBuilder};
+#[cfg(not(percolog_loom))]
+pub use ordered::{Map, OrderedList};
 pub use per_core_list::PerCoreList;
 pub use registry::Registry;
 pub use set::Set;
