@@ -16,7 +16,7 @@
 //! it costs to fold numbers into a value, a count by label, or a histogram. [`in_use`] is the counter duel for what goes up
 //! and down; [`references`] clones and drops, and [`lifetimes`] says how long after the last drop a value is destroyed.
 //! [`events`] are produced by many threads, and delivered to one; [`entries`] are timeouts that are set and unset.
-//! [`names`] are given to values, looked up, and taken back.
+//! [`names`] are given to values, looked up, and taken back; [`maps`] find values by key while they are changed.
 //!
 //! [`eviction`] asks another question: not how fast, but which keys a cache keeps.
 //!
@@ -33,6 +33,7 @@ pub mod hash;
 pub mod host;
 pub mod in_use;
 pub mod lifetimes;
+pub mod maps;
 pub mod names;
 pub mod peers;
 pub mod reclaim;

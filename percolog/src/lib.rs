@@ -73,7 +73,7 @@
 //! | [`ldu::Fifo`] | all pushes, linearizable | the same | 0; 0; as `Deferred` | what the popper takes |
 //! | [`collections::PerCoreList`] | none between cores; empty means empty at one moment | none | 0; 0; ≤ 3 | none while cores pop what they push |
 //! | [`collections::TableCache`] | linearizable | copies a core, as set | a lookup 0; 0 | none for lookups; updates one at a time |
-//! | [`collections::Map`], [`collections::OrderedList`] | linearizable | the limit that you set | a lookup 0; a change of a core's own keys ≤ 0.05 | changes of one entry, one at a time |
+//! | [`collections::Map`], [`collections::OrderedList`] | linearizable | the limit that you set | a lookup 0; a modification of a core's own keys ≤ 0.05, deleting and adding one ≤ 1 | changes of one entry, one at a time |
 //! | `collections::Latest` | views follow one another; stale by the bound you set | — | as what it is made of; a look 0 | none for readers |
 //!
 //! # The idea

@@ -13,8 +13,8 @@ use percolog_bench::runner::{Cell, Figure, RunError, Settings};
 use percolog_bench::sets::{Answers, Load, Pattern, SetKind};
 
 use crate::{
-    Effort, Measured, entries, events, in_use, latency, lifetimes, names, objects, reads, reclaim,
-    reducers, references, sweeps,
+    Effort, Measured, entries, events, in_use, latency, lifetimes, maps, names, objects, reads,
+    reclaim, reducers, references, sweeps,
 };
 
 /// What a number counts.
@@ -152,7 +152,7 @@ impl Line {
 /// A part of the figures, and how they are measured.
 type Group = (&'static str, fn(Effort) -> Measured);
 
-const GROUPS: [Group; 17] = [
+const GROUPS: [Group; 18] = [
     ("operations", |effort| Ok(single_operations(effort))),
     ("counters", counters),
     ("reads", reads::all),
@@ -169,6 +169,7 @@ const GROUPS: [Group; 17] = [
     ("shelf", sets_of_the_shelf),
     ("entries", entries::all),
     ("events", events::all),
+    ("maps", maps::all),
     ("namespace", names::all),
     ("slab", objects::all),
     ("ratios", sweeps::read_ratios),

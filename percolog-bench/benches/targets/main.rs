@@ -10,6 +10,7 @@ mod figures;
 mod in_use;
 mod latency;
 mod lifetimes;
+mod maps;
 mod names;
 mod objects;
 mod reads;

@@ -10,6 +10,7 @@
 mod collections;
 mod entries;
 mod lent;
+mod maps;
 mod names;
 mod objects;
 mod references;
