@@ -15,6 +15,7 @@
 //! | things that are added and soon removed again (connections, mappings, open files) | [`oplog::Logged`] with [absorption](oplog::Operation#absorption): most updates never have to be executed |
 //! | the same, and all that has to be known is what is there now | [`collections::Registry`]: a handle for each, dropped from anywhere; exact `len`; listed rarely |
 //! | events that many threads report, and one thread follows, in order | [`collections::EventQueue`]: a bounded queue, delivered without a delay, that wakes its consumer |
+//! | a cache of bounded size that many threads read | [`collections::Cache`]: a hit stores to no shared line, values are lent in sections, nothing is ever resized |
 //! | the keys of a cache in the order in which they were last used | [`collections::Lru`]: a hit is one append, eviction finds the exact order |
 //! | a list behind a lock that all cores push to and pop from, in no order that matters between them | [`collections::PerCoreList`]: a list for each core, and stealing |
 //! | a table that is looked up on all cores and hardly ever changed | [`collections::TableCache`]: a lookup touches this core's copies, an update takes them away |
@@ -69,6 +70,7 @@
 //! | [`collections::Registry`] | the same | 128 entries that are there for longer | 0; 0; ≤ 3 | none for entries that go from the core they came on |
 //! | [`collections::EventQueue`] | all events, linearizable, with a mark where some were lost | its capacity | 0; ≤ 2 · entry/64 + 0.1; ≤ 3 | what the consumer takes |
 //! | [`collections::Lru`] | keys by their last touch, exactly | 128 keys; touches beyond are discarded and counted | 0; ≤ 2 · entry/64 + 0.1, or 0 for few keys; ≤ 3 | none for a core's hot keys; else what one core can execute |
+//! | [`collections::Cache`] | linearizable, key by key | its bytes | a lookup 0; a set its chain's, the item's, and its list's if room is made | none for lookups, and for sets of different keys |
 //! | [`ldu::Deferred`] | of each entry's updates; none between entries | 128 entries, or a list without end that takes no memory | 0; 0; 3 and an upgrade | none for entries that come and go; else what one core can look at |
 //! | [`ldu::Fifo`] | all pushes, linearizable | the same | 0; 0; as `Deferred` | what the popper takes |
 //! | [`collections::PerCoreList`] | none between cores; empty means empty at one moment | none | 0; 0; ≤ 3 | none while cores pop what they push |

@@ -5,6 +5,7 @@
 //!
 //! | type | what it is | an update | a read |
 //! |---|---|---|---|
+//! | [`Cache`] | values by key, in so many bytes, with lifetimes; what was not used for long goes first | locks of its chain, and of its list if room is made | follows a chain in a section, and notes in its thread's own lines that it did |
 //! | [`EventQueue`] | many producers, one order, one live consumer | an append to the core's own log | the consumer takes all that has come |
 //! | `Latest` | what another structure showed last | that structure's own | wait-free, of a view that is stale by a bound |
 //! | [`Lru`] | the keys of a cache, in the order in which they were last used | an append, or nothing at all if the core has touched the key before | whoever evicts brings the logs together |
@@ -19,13 +20,15 @@
 //! operations of the log, and what such a collection promises of order is what [`oplog`](crate::oplog) promises. (The one
 //! exception wakes threads that sleep, and carries no data.) Those that have answers to give at once stand on no log, and say why
 //! what they answer is true: in [`PerCoreList`] and [`TableCache`] each core's part has a lock that its own core takes; in [`Map`] and
-//! [`OrderedList`] ([`ordered`]) each entry has one, and lookups take none.
+//! [`OrderedList`] ([`ordered`]) each entry has one, and lookups take none; nor do those of [`Cache`], whose locks are those of who
+//! changes it.
 //!
 //! Boyd-Wickizer, *Optimizing Communication Bottlenecks in Multiprocessor Operating System Kernels*, §3.3 (inotify), §5.2
 //! and §6.2 (absorption); Boyd-Wickizer et al., *An Analysis of Linux Scalability to Many Cores*, §4.2 and §4.5 (lists and tables
 //! for each core);
-//! Wang et al., *Parallel Sections: Scaling System-Level Data-Structures*, §2.2 (observe, modify, delete).
+//! Wang et al., *Parallel Sections: Scaling System-Level Data-Structures*, §2.2 (observe, modify, delete), §5.2 (caches).
 
+pub mod cache;
 pub mod event_queue;
 // Under loom there are no sections to read views in.
 #[cfg(all(feature = "std", not(percolog_loom)))]
@@ -37,6 +40,8 @@ pub mod registry;
 pub mod set;
 mod table_cache;
 
+#[cfg(not(percolog_loom))]
+pub use cache::Cache;
 pub use event_queue::EventQueue;
 #[cfg(all(feature = "std", not(percolog_loom)))]
 pub use latest::{Latest, Source, View};

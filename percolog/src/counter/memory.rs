@@ -1,16 +1,20 @@
 //! Zeroed memory that shares no line with anything else.
 
 #[cfg(not(percolog_loom))]
-pub(super) use plain::{free, zeroed};
+pub(super) use plain::zeroed;
+#[cfg(not(percolog_loom))]
+pub(crate) use plain::{free, try_zeroed};
 
 #[cfg(percolog_loom)]
-pub(super) use modelled::{free, zeroed};
+pub(super) use modelled::zeroed;
+#[cfg(percolog_loom)]
+pub(crate) use modelled::{free, try_zeroed};
 
 /// Types whose value is [`Default`] when all their bytes are zero.
 ///
 /// # Safety
 /// All-zero bytes are a valid value, equal to the default, and the type has no destructor.
-pub(super) unsafe trait Zero: Default {}
+pub(crate) unsafe trait Zero: Default {}
 
 #[cfg(not(percolog_loom))]
 mod plain {
@@ -34,8 +38,10 @@ mod plain {
         by_hand: bool,
     }
 
-    fn plan<T>(count: usize) -> Plan {
+    /// `None` if so many have no room anywhere.
+    fn plan<T>(count: usize) -> Option<Plan> {
         const { assert!(align_of::<T>() <= HEADER && size_of::<T>() != 0) };
+        debug_assert!(count != 0, "memory has a size");
         let planned = Layout::array::<T>(count).and_then(|array| {
             if array.size() < LARGE {
                 let layout = array.align_to(LINE_SIZE)?.pad_to_align();
@@ -53,21 +59,30 @@ mod plain {
                 by_hand: true,
             })
         });
-        match planned {
-            Ok(plan) => plan,
-            Err(_) => panic!("more counters than addresses"),
-        }
+        planned.ok()
     }
 
     /// `count` zeroed values on lines of their own.
     pub(in crate::counter) fn zeroed<T: Zero>(count: usize) -> *mut T {
-        let Plan { layout, by_hand } = plan::<T>(count);
-        // SAFETY: `count` is not zero and neither is the size of a `T`.
-        let start = unsafe { alloc_zeroed(layout) };
-        if start.is_null() {
-            handle_alloc_error(layout);
+        let Some(plan) = plan::<T>(count) else {
+            panic!("more counters than addresses")
+        };
+        let values = take::<T>(&plan);
+        if values.is_null() {
+            handle_alloc_error(plan.layout);
         }
-        if !by_hand {
+        values
+    }
+
+    /// The same, but null if there is no memory for so many.
+    pub(crate) fn try_zeroed<T: Zero>(count: usize) -> *mut T {
+        plan::<T>(count).map_or(ptr::null_mut(), |plan| take(&plan))
+    }
+
+    fn take<T: Zero>(plan: &Plan) -> *mut T {
+        // SAFETY: there is at least one `T`, and it has a size.
+        let start = unsafe { alloc_zeroed(plan.layout) };
+        if start.is_null() || !plan.by_hand {
             return start.cast();
         }
         let skipped = (start as usize + HEADER).next_multiple_of(LINE_SIZE) - start as usize;
@@ -80,12 +95,14 @@ mod plain {
         }
     }
 
-    /// Frees what [`zeroed`] returned.
+    /// Frees what [`zeroed`] or [`try_zeroed`] returned.
     ///
     /// # Safety
-    /// `values` comes from `zeroed` with this `count`, and is not used again.
-    pub(in crate::counter) unsafe fn free<T: Zero>(values: *mut T, count: usize) {
-        let Plan { layout, by_hand } = plan::<T>(count);
+    /// `values` comes from one of them with this `count`, and is not used again.
+    pub(crate) unsafe fn free<T: Zero>(values: *mut T, count: usize) {
+        let Some(Plan { layout, by_hand }) = plan::<T>(count) else {
+            return;
+        };
         let values = values.cast::<u8>();
         // SAFETY: by contract; the header was written by `zeroed`.
         unsafe {
@@ -108,13 +125,17 @@ mod modelled {
     use core::ptr;
 
     pub(in crate::counter) fn zeroed<T: Zero>(count: usize) -> *mut T {
+        try_zeroed(count)
+    }
+
+    pub(crate) fn try_zeroed<T: Zero>(count: usize) -> *mut T {
         let values: Box<[T]> = (0..count).map(|_| T::default()).collect();
         Box::into_raw(values).cast()
     }
 
     /// # Safety
     /// `values` comes from [`zeroed`] with this `count`, and is not used again.
-    pub(in crate::counter) unsafe fn free<T: Zero>(values: *mut T, count: usize) {
+    pub(crate) unsafe fn free<T: Zero>(values: *mut T, count: usize) {
         // SAFETY: by contract.
         drop(unsafe { Box::from_raw(ptr::slice_from_raw_parts_mut(values, count)) });
     }

@@ -61,7 +61,7 @@
 
 mod bank;
 mod ids;
-mod memory;
+pub(crate) mod memory;
 #[cfg(all(test, percolog_loom))]
 mod models;
 mod rows;
