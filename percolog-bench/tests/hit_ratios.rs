@@ -1,10 +1,11 @@
-//! What share of lookups caches answer that evict by the exact order of touches, beside CLOCK, SIEVE and S3-FIFO.
+//! What share of lookups caches answer that evict by the exact order of touches, and percolog's cache, beside CLOCK, SIEVE and S3-FIFO.
 //!
 //! `cargo test --release -p percolog-bench --test hit_ratios -- --nocapture` prints the table. Traces have fixed seeds: the figures are
 //! the same each time, on any machine.
 
 use percolog_bench::eviction::{
-    Clock, Eviction, Plain, Recency, S3Fifo, Sieve, drifting, hits, scans_between, zipf,
+    Clock, Eviction, Plain, Recency, S3Fifo, SecondChance, Sieve, drifting, hits, scans_between,
+    zipf,
 };
 
 const KEYS: usize = 20_000;
@@ -19,6 +20,8 @@ struct Hits {
     tenth_lost: usize,
     half_lost: usize,
     clock: usize,
+    second_chance: usize,
+    in_turns: usize,
     sieve: usize,
     s3_fifo: usize,
 }
@@ -52,6 +55,8 @@ fn measure(name: &str, trace: &[u64], capacity: usize) -> Hits {
             ..exact
         }),
         clock: hits(&mut Clock::new(capacity), trace),
+        second_chance: hits(&mut SecondChance::new(capacity), trace),
+        in_turns: SecondChance::new(capacity).hits_in_turns(trace, 8),
         sieve: hits(&mut Sieve::new(capacity), trace),
         s3_fifo: hits(&mut S3Fifo::new(capacity), trace),
     };
@@ -63,6 +68,8 @@ fn measure(name: &str, trace: &[u64], capacity: usize) -> Hits {
         ("Lru, 10 % of touches lost", measured.tenth_lost),
         ("Lru, 50 % of touches lost", measured.half_lost),
         ("CLOCK", measured.clock),
+        ("Cache, one thread", measured.second_chance),
+        ("Cache, 8 threads", measured.in_turns),
         ("SIEVE", measured.sieve),
         ("S3-FIFO", measured.s3_fifo),
     ] {
@@ -87,6 +94,10 @@ impl Hits {
         assert!(self.percent(self.tenth_lost) > plain - 0.5);
         assert!(self.percent(self.half_lost) > plain - 2.0);
         assert!(self.percent(self.at_a_time) > plain - 2.0);
+        // Several lists, and marks that are set late, cost next to nothing.
+        let clock = self.percent(self.clock);
+        assert!((self.percent(self.second_chance) - clock).abs() < 0.2);
+        assert!((self.percent(self.in_turns) - clock).abs() < 0.3);
     }
 }
 
@@ -100,6 +111,15 @@ fn on_a_skewed_trace() {
         // dishonest to leave that out.
         assert!(measured.sieve > measured.plain);
         assert!(measured.s3_fifo > measured.plain);
+    }
+}
+
+/// YCSB's default.
+#[test]
+fn on_ycsbs_trace() {
+    let trace = zipf(4, KEYS, 0.99, LOOKUPS);
+    for capacity in [KEYS / 100, KEYS / 10, KEYS / 2] {
+        measure("Zipf 0.99", &trace, capacity).check();
     }
 }
 

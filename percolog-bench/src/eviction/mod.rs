@@ -1,16 +1,19 @@
-//! What share of lookups a cache answers that evicts by the exact order of [`Lru`](percolog::collections::Lru), beside others.
+//! What share of lookups a cache answers that evicts by the exact order of [`Lru`](percolog::collections::Lru), and percolog's own
+//! [`Cache`](percolog::collections::Cache), beside others.
 //!
 //! Caches here hold keys only, and one thread uses them: what is compared is which keys are kept, not how fast.
 
 mod clock;
 mod recency;
 mod s3_fifo;
+mod second_chance;
 mod sieve;
 mod trace;
 
 pub use clock::Clock;
 pub use recency::{Eviction, Plain, Recency};
 pub use s3_fifo::S3Fifo;
+pub use second_chance::SecondChance;
 pub use sieve::Sieve;
 pub use trace::{Zipf, drifting, scans_between, zipf};
 

@@ -6,7 +6,8 @@ use std::hint::{self, black_box};
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use percolog::collections::{Lru, PerCoreList, Set, TableCache};
+use percolog::collections::{Cache, Lru, PerCoreList, Set, TableCache};
+use percolog::reclaim::Domain;
 
 use super::workloads::on_every_core;
 use super::{AFTER_A_READ, SHARED_LINE, breaks, keeps};
@@ -357,6 +358,40 @@ impl Collection for Central {
     fn check(&self, _threads: usize, _uses: u64) {}
 }
 
+static DOMAIN: Domain = Domain::new();
+
+/// `Cache::observe` of keys that everybody looks up: hits that are noted, since nobody evicts and sets their marks.
+struct Hits(Cache<'static, u64, u64>);
+
+impl Collection for Hits {
+    fn new(_threads: usize) -> Self {
+        let cache = Cache::<u64, u64>::builder(1 << 20).build(&DOMAIN);
+        let cache = cache.expect("there is memory");
+        for key in 0..KEYS {
+            cache.set(key, !key).expect("there is room");
+        }
+        percolog_roi::label(&cache, "Cache");
+        Self(cache)
+    }
+
+    fn make_use(&self, _thread: usize, number: u64) {
+        let key = number % KEYS;
+        assert_eq!(self.0.observe(&key, |value| *value), Some(!key));
+    }
+
+    fn collect(&self) {}
+
+    fn check(&self, threads: usize, uses: u64) {
+        assert_eq!(self.0.stats().hits, threads as u64 * uses);
+    }
+}
+
+#[test]
+fn hits_of_a_cache() {
+    keeps(between::<Hits>, 0.0);
+    keeps(sustained::<Hits>, 0.0);
+}
+
 #[test]
 fn touches_between_evictions() {
     keeps(between::<Hot>, 0.0);
@@ -446,4 +481,6 @@ fn collections_end_with_all_their_uses() {
     // Not `first_after`: seven lookups are fewer than there are keys.
     between::<Names>(4);
     sustained::<Names>(4);
+    between::<Hits>(4);
+    sustained::<Hits>(4);
 }
