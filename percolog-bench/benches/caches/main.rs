@@ -1,5 +1,6 @@
 //! Figures 7 and 8 of the paper on parallel sections, simulated on its machine: requests to memcached as it was, with queue locks and
-//! CLOCK, and to percolog's cache, from all cores; how many a second, and the time within which 99 of 100 end.
+//! CLOCK, to percolog's cache, and to a table of the same parts that replaces nothing, from all cores; how many a second, and the time
+//! within which 99 of 100 end.
 //!
 //! `cargo bench -p percolog-bench --bench caches`; `-- --json` for programs, `-- --quick` for fewer cells, `-- --only NAME` for one
 //! cache. The program starts itself again under the simulator, once for each cell. What the caches are is said in
@@ -27,10 +28,12 @@ const SETS: [u64; 4] = [0, 10, 20, 50];
 /// So many keys: items and table have some four megabytes, and fit into a chip's last cache.
 const KEYS: u64 = 20_000;
 
-const CACHES: [(&str, CacheKind); 3] = [
+const CACHES: [(&str, CacheKind); 5] = [
     ("stock", CacheKind::Stock),
     ("stock-once-a-minute", CacheKind::StockOnceAMinute),
     ("queue-locks", CacheKind::QueueLocks),
+    ("percolog", CacheKind::Percolog),
+    ("endless", CacheKind::Endless),
 ];
 
 /// One cell of the table.

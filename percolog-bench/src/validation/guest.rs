@@ -106,7 +106,7 @@ impl std::error::Error for GuestError {}
 /// Names of workloads and how to make them, with the parameters that [`Parameters::take`] finds.
 type Maker = fn(&mut Parameters<'_>) -> Result<Guest, GuestError>;
 
-const GUESTS: [(&str, Maker); 26] = [
+const GUESTS: [(&str, Maker); 28] = [
     ("store", |_| Ok(Guest::Store(Store::Plain))),
     ("store-atomic", |_| Ok(Guest::Store(Store::Atomic))),
     ("lock-ticket", |parameters| {
@@ -161,6 +161,12 @@ const GUESTS: [(&str, Maker); 26] = [
     }),
     ("cache-queue-locks", |parameters| {
         cache(CacheKind::QueueLocks, parameters)
+    }),
+    ("cache-percolog", |parameters| {
+        cache(CacheKind::Percolog, parameters)
+    }),
+    ("cache-endless", |parameters| {
+        cache(CacheKind::Endless, parameters)
     }),
     ("requests-locked", |parameters| {
         requests(Counting::Locked, parameters)
@@ -325,6 +331,8 @@ impl Guest {
                     CacheKind::Stock => "cache-stock",
                     CacheKind::StockOnceAMinute => "cache-stock-once-a-minute",
                     CacheKind::QueueLocks => "cache-queue-locks",
+                    CacheKind::Percolog => "cache-percolog",
+                    CacheKind::Endless => "cache-endless",
                 };
                 (name, vec![("keys", keys), ("sets", sets)])
             }

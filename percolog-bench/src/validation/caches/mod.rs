@@ -6,6 +6,7 @@
 //! and one for each bucket; the same with queue locks and CLOCK; ours; and ours without any replacement.
 
 mod memcached;
+mod parallel;
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -15,6 +16,7 @@ use super::crew::{self, CrewError, Shift, Work};
 use crate::eviction::Zipf;
 use crate::hash::mix;
 use memcached::{Memcached, Queue, Recency, Spin};
+use parallel::{Endless, Percolog};
 
 /// A key of 16 bytes.
 type Key = [u64; 2];
@@ -31,6 +33,10 @@ pub enum CacheKind {
     StockOnceAMinute,
     /// The same with queue locks and CLOCK: a hit marks its item if that has no mark.
     QueueLocks,
+    /// `percolog::collections::Cache`.
+    Percolog,
+    /// A table with percolog's sections, slab and locks that replaces nothing.
+    Endless,
 }
 
 /// YCSB's.
@@ -90,6 +96,8 @@ pub fn run(shift: Shift, kind: CacheKind, keys: u64, sets: u64) -> Result<Work, 
             let cache = Memcached::<Queue>::new(threads, keys, Recency::Clock);
             drive(shift, &cache, keys, sets)
         }
+        CacheKind::Percolog => drive(shift, &Percolog::new(keys), keys, sets),
+        CacheKind::Endless => drive(shift, &Endless::new(keys), keys, sets),
     }
 }
 
