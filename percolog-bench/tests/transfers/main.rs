@@ -16,6 +16,7 @@ mod objects;
 mod references;
 mod sections;
 mod shares;
+mod slab;
 mod workloads;
 
 use std::io::{self, Write};

@@ -79,7 +79,8 @@
 //!
 //! Four bytes. Taking a lock that is free is one atomic exchange, and so is letting go. A waiter
 //! pauses a few times, and then sleeps until the holder lets go (the Linux futex; elsewhere, and
-//! without the `std` feature, it keeps looking); the holder pays for waking all who sleep.
+//! without the `std` feature, it keeps looking). The holder pays for waking one of those who sleep, and
+//! who frees the node for waking them all.
 //!
 //! Keep what is done under the lock short: those who wait do so in their sections, and while a section
 //! is open nothing of its domain is destroyed.
@@ -110,8 +111,7 @@ use crate::sync::{Backoff, ParkingWord, const_fn};
 
 /// Somebody holds the lock.
 const TAKEN: u32 = 1;
-/// Somebody sleeps, or is about to; set only while the lock is taken.
-#[cfg(feature = "std")]
+/// Somebody sleeps, or is about to, or may still be asleep; set only while the lock is taken.
 const PARKED: u32 = 2;
 /// A holder panicked.
 const POISONED: u32 = 4;
@@ -201,6 +201,12 @@ impl NodeLock {
     /// As `take`, and [`TryTakeError::WouldBlock`] if somebody has it.
     #[inline]
     pub fn try_take(&self) -> Result<NodeGuard<'_>, TryTakeError<'_>> {
+        self.try_take_marked(0)
+    }
+
+    /// The same, and sets a mark with it.
+    #[inline]
+    fn try_take_marked(&self, mark: u32) -> Result<NodeGuard<'_>, TryTakeError<'_>> {
         // Acquire pairs with the Release in `free`, for who is told that the node was freed.
         let mut word = self.word.load(Ordering::Acquire);
         loop {
@@ -213,7 +219,7 @@ impl NodeLock {
             // Acquire on success pairs with the Release of the last holder, on failure as the load above.
             match self.word.compare_exchange_weak(
                 word,
-                word | TAKEN,
+                word | TAKEN | mark,
                 Ordering::Acquire,
                 Ordering::Acquire,
             ) {
@@ -249,24 +255,37 @@ impl NodeLock {
     #[cold]
     fn take_slowly(&self) -> Result<NodeGuard<'_>, TakeError<'_>> {
         let mut backoff = Backoff::new();
+        let mut mark = 0;
         loop {
-            match self.try_take() {
+            match self.try_take_marked(mark) {
                 Ok(guard) => return Ok(guard),
                 Err(TryTakeError::Poisoned(guard)) => return Err(TakeError::Poisoned(guard)),
-                Err(TryTakeError::Freed) => return Err(TakeError::Freed),
-                Err(TryTakeError::WouldBlock) => self.wait(&mut backoff),
+                Err(TryTakeError::Freed) => {
+                    #[cfg(feature = "std")]
+                    if mark != 0 {
+                        // Who freed it may have come in between, and have seen no mark.
+                        self.word.unpark_all();
+                    }
+                    return Err(TakeError::Freed);
+                }
+                Err(TryTakeError::WouldBlock) => {
+                    if self.wait(&mut backoff) {
+                        // Whoever let go woke this thread alone, and took the mark of the others along.
+                        mark = PARKED;
+                    }
+                }
             }
         }
     }
 
-    /// Waits until the holder lets go, perhaps not as long.
-    fn wait(&self, backoff: &mut Backoff) {
+    /// Waits until the holder lets go, perhaps not as long. Says whether it slept.
+    fn wait(&self, backoff: &mut Backoff) -> bool {
         #[cfg(feature = "std")]
         if backoff.is_spent() {
             // Relaxed: what is read decides only whether to sleep, and the kernel compares it again.
             let word = self.word.load(Ordering::Relaxed);
             if word & TAKEN == 0 {
-                return;
+                return false;
             }
             // The mark is set by an exchange, so the holder's finds it, or this one finds that the
             // holder has let go. Relaxed: it publishes nothing.
@@ -278,13 +297,14 @@ impl NodeLock {
             if marked {
                 self.word.park(word | PARKED, None, backoff);
             }
-            return;
+            return marked;
         }
         backoff.wait();
+        false
     }
 
-    /// The holder leaves this in the word, and wakes all who sleep: they take the lock, mark that
-    /// they sleep again, or find out that the node is gone.
+    /// The holder leaves this in the word, and wakes one of those who sleep: it takes the lock with their mark, so that it wakes the
+    /// next one in turn, or sets the mark and sleeps again, or tells them that the node is gone. If the node is gone now all are woken.
     fn leave(&self, word: u32) {
         // Release pairs with the Acquire of whoever takes the lock next, or is told that the node
         // was freed. An exchange, so that a mark set meanwhile is found.
@@ -292,7 +312,11 @@ impl NodeLock {
         #[cfg(feature = "std")]
         if before & PARKED != 0 {
             // From here on the node may be gone: the kernel takes the address for a name.
-            self.word.unpark_all();
+            if word & FREED == 0 {
+                self.word.unpark_one();
+            } else {
+                self.word.unpark_all();
+            }
         }
         #[cfg(not(feature = "std"))]
         let _ = before;

@@ -102,6 +102,23 @@ fn who_waits_for_a_node_that_is_freed_is_told() {
     });
 }
 
+/// One of those who sleep is woken; before it comes to take the lock, somebody else has it, and frees the node.
+#[test]
+fn who_still_sleeps_is_told_that_the_node_is_freed() {
+    loom::model(|| {
+        let node = Node::new();
+        let guard = node.lock.take();
+        let threads = [(); 2].map(|()| in_a_thread(&node, Node::add));
+        drop(guard);
+        assert!(node.free());
+        let added: u32 = threads
+            .into_iter()
+            .map(|thread| u32::from(join(thread)))
+            .sum();
+        assert_eq!(node.value(), GONE + added);
+    });
+}
+
 #[test]
 fn a_node_is_freed_once() {
     loom::model(|| {

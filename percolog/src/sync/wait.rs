@@ -7,19 +7,25 @@ use super::atomic::Ordering;
 #[cfg(feature = "alloc")]
 use super::const_fn;
 
-/// One waiter's patience: a few pauses, then yields, then sleeps that double up to a millisecond.
+/// One waiter's patience: a few pauses, then rounds of yields with a sleep behind each, the later the longer.
 ///
 /// Used where the owner is known to hold the lock for a handful of instructions. It needs no wake
 /// from the owner, so the owner's release stays a plain store; the price is that a waiter that has
-/// gone to sleep may find the lock up to a millisecond late.
+/// gone to sleep may find the lock up to two milliseconds late.
+///
+/// Many can wait for one lock, and each time it is free one of them has it. So they look seldom, lest the line be busy with that; they
+/// yield long enough for dozens to have had their turn, again after each sleep; and they do not sleep in step. Otherwise all would wake
+/// together, let one of them have the lock, and sleep the longest time again, however short it is held.
 #[derive(Debug, Default)]
 pub(crate) struct Backoff {
     step: u32,
 }
 
 const PAUSES: u32 = 6;
+/// In a round, with as many pauses behind each as there were in the last of the steps before. Where nobody else wants the
+/// processor they last about as long as the shortest sleep.
 #[cfg(all(feature = "std", not(percolog_loom)))]
-const YIELDS: u32 = 10;
+const YIELDS: u32 = 100;
 
 impl Backoff {
     pub(crate) const fn new() -> Self {
@@ -36,9 +42,7 @@ impl Backoff {
         #[cfg(not(percolog_loom))]
         {
             if self.step < PAUSES {
-                for _ in 0..(1u32 << self.step) {
-                    relax();
-                }
+                pause(self.step);
             } else {
                 self.give_way();
             }
@@ -49,11 +53,16 @@ impl Backoff {
     #[cfg(all(feature = "std", not(percolog_loom)))]
     fn give_way(&self) {
         let beyond = self.step - PAUSES;
-        if beyond < YIELDS {
+        let (round, at) = (beyond / (YIELDS + 1), beyond % (YIELDS + 1));
+        if at < YIELDS {
             std::thread::yield_now();
+            pause(PAUSES);
         } else {
-            let micros = 50u64 << (beyond - YIELDS).min(4);
-            std::thread::sleep(core::time::Duration::from_micros(micros));
+            let micros = 50u64 << (round / 2).min(4);
+            // Up to as much again, by where the thread's stack lies.
+            let stack = core::ptr::from_ref(self).addr() as u64 >> 12;
+            let more = (stack.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 32) % micros;
+            std::thread::sleep(core::time::Duration::from_micros(micros + more));
         }
     }
 
@@ -68,6 +77,15 @@ impl Backoff {
     pub(crate) fn is_spent(&self) -> bool {
         // A model that spins first has many more interleavings, and no new ones that matter.
         cfg!(percolog_loom) || self.step >= PAUSES
+    }
+}
+
+/// So many pauses, by their binary logarithm.
+#[cfg(not(percolog_loom))]
+#[inline]
+fn pause(step: u32) {
+    for _ in 0..1u32 << step {
+        relax();
     }
 }
 
@@ -173,6 +191,19 @@ impl ParkingWord {
     /// Wakes everyone parked on the word.
     #[cfg(all(feature = "std", not(percolog_loom)))]
     pub(crate) fn unpark_all(&self) {
+        self.unpark(i32::MAX);
+    }
+
+    /// Wakes one of those parked on the word.
+    #[cfg(all(feature = "std", not(percolog_loom)))]
+    pub(crate) fn unpark_one(&self) {
+        self.unpark(1);
+    }
+
+    #[cfg(all(feature = "std", not(percolog_loom)))]
+    fn unpark(&self, most: i32) {
+        #[cfg(not(any(target_os = "linux", target_os = "android")))]
+        let _ = most;
         #[cfg(any(target_os = "linux", target_os = "android"))]
         // SAFETY: the kernel only uses the address as a key; waking nobody is no error.
         unsafe {
@@ -180,7 +211,7 @@ impl ParkingWord {
                 libc::SYS_futex,
                 self.word.as_ptr(),
                 libc::FUTEX_WAKE | libc::FUTEX_PRIVATE_FLAG,
-                i32::MAX,
+                most,
             );
         }
     }
@@ -209,6 +240,15 @@ impl ParkingWord {
     pub(crate) fn unpark_all(&self) {
         for sleeper in self.sleepers().drain(..) {
             sleeper.unpark();
+        }
+    }
+
+    /// The one that has slept longest, as Linux does where all have one priority.
+    #[cfg(percolog_loom)]
+    pub(crate) fn unpark_one(&self) {
+        let mut sleepers = self.sleepers();
+        if !sleepers.is_empty() {
+            sleepers.remove(0).unpark();
         }
     }
 
