@@ -1,11 +1,12 @@
 //! Figures 7 and 8 of the paper on parallel sections, simulated on its machine: requests to memcached as it was, with queue locks and
 //! CLOCK, to percolog's cache, and to a table of the same parts that replaces nothing, from all cores; how many a second, and the time
-//! within which 99 of 100 end.
+//! within which 99 of 100 end. And to `quick_cache`, the fastest of other people's caches.
 //!
 //! `cargo bench -p percolog-bench --bench caches`; `-- --json` for programs, `-- --quick` for fewer cells, `-- --only NAME` for one
 //! cache. The program starts itself again under the simulator, once for each cell. What the caches are is said in
 //! [`percolog_bench::validation::caches`].
 
+mod peer;
 #[path = "../simulated/mod.rs"]
 mod simulated;
 
@@ -14,7 +15,7 @@ use std::process::ExitCode;
 use percolog_bench::validation::caches::CacheKind;
 use percolog_bench::validation::crew::Shift;
 use percolog_bench::validation::guest::Guest;
-use simulated::{Called, Found, simulate};
+use simulated::{Called, Found, GUEST, simulate, simulate_words};
 
 /// The paper's machine.
 const MACHINE: &str = "xeon-40";
@@ -28,12 +29,14 @@ const SETS: [u64; 4] = [0, 10, 20, 50];
 /// So many keys: items and table have some four megabytes, and fit into a chip's last cache.
 const KEYS: u64 = 20_000;
 
-const CACHES: [(&str, CacheKind); 5] = [
-    ("stock", CacheKind::Stock),
-    ("stock-once-a-minute", CacheKind::StockOnceAMinute),
-    ("queue-locks", CacheKind::QueueLocks),
-    ("percolog", CacheKind::Percolog),
-    ("endless", CacheKind::Endless),
+/// Those of the paper are guests that anybody can simulate; the other one is this program's.
+const CACHES: [(&str, Option<CacheKind>); 6] = [
+    ("stock", Some(CacheKind::Stock)),
+    ("stock-once-a-minute", Some(CacheKind::StockOnceAMinute)),
+    ("queue-locks", Some(CacheKind::QueueLocks)),
+    (peer::NAME, None),
+    ("percolog", Some(CacheKind::Percolog)),
+    ("endless", Some(CacheKind::Endless)),
 ];
 
 /// One cell of the table.
@@ -45,6 +48,13 @@ struct Cell {
 }
 
 fn main() -> ExitCode {
+    let arguments: Vec<String> = std::env::args().skip(1).collect();
+    if let [first, name, numbers @ ..] = &arguments[..]
+        && first == GUEST
+        && name == peer::NAME
+    {
+        return peer::run(numbers);
+    }
     let called = match Called::read("caches", MACHINE) {
         Ok(called) => called,
         Err(code) => return code,
@@ -57,17 +67,19 @@ fn main() -> ExitCode {
                 if !called.runs(quick, cells.len()) {
                     continue;
                 }
-                let guest = Guest::Cache {
-                    kind,
-                    keys: KEYS,
-                    sets,
-                };
                 let shift = Shift {
                     threads: cores,
                     warm_up: 1_000_000,
                     cycles: 2_000_000,
                 };
-                let found = simulate(&called.machine, guest, shift);
+                let found = match kind {
+                    Some(kind) => {
+                        let keys = KEYS;
+                        let guest = Guest::Cache { kind, keys, sets };
+                        simulate(&called.machine, guest, shift)
+                    }
+                    None => simulate_words(&called.machine, peer::words(shift, KEYS, sets)),
+                };
                 // It takes minutes: whoever waits sees where it is.
                 match &found {
                     Ok(found) => {

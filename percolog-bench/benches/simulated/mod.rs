@@ -10,7 +10,7 @@ use percolog_sim::model::Machine;
 use percolog_sim::run::Simulation;
 
 /// Asks this program to be the guest.
-const GUEST: &str = "--guest";
+pub(crate) const GUEST: &str = "--guest";
 
 /// The longest a cell may take on the wall's clock.
 const TIMEOUT: Duration = Duration::from_secs(1800);
@@ -124,8 +124,12 @@ impl Found {
 
 /// Runs the guest on the machine.
 pub(crate) fn simulate(machine: &Machine, guest: Guest, shift: Shift) -> Result<Found, String> {
+    simulate_words(machine, guest.arguments(shift))
+}
+
+/// The same of what the program does when it is given these words behind [`GUEST`]: it prints its [`Work`].
+pub(crate) fn simulate_words(machine: &Machine, words: Vec<String>) -> Result<Found, String> {
     let program = std::env::current_exe().map_err(|error| error.to_string())?;
-    let words = guest.arguments(shift);
     let run = Simulation::new(machine.clone())
         .follow(false)
         .top_lines(0)
@@ -170,7 +174,12 @@ fn guest(bench: &str, words: &[String]) -> ExitCode {
             return ExitCode::from(2);
         }
     };
-    match guest.run(shift) {
+    print_work(bench, guest.run(shift))
+}
+
+/// What a guest prints.
+pub(crate) fn print_work(bench: &str, work: Result<Work, impl std::fmt::Display>) -> ExitCode {
+    match work {
         Ok(work) => {
             println!("{work}");
             ExitCode::SUCCESS

@@ -19,10 +19,12 @@ use memcached::{Memcached, Queue, Recency, Spin};
 use parallel::{Endless, Percolog};
 
 /// A key of 16 bytes.
-type Key = [u64; 2];
+pub type Key = [u64; 2];
 
 /// A value of 32 bytes.
-type Value = [u64; 4];
+pub type Value = [u64; 4];
+
+pub use parallel::Hashed;
 
 /// Which cache.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -49,7 +51,7 @@ const TRACE: usize = 1 << 14;
 const SETS: u32 = 1 << 31;
 
 /// What all caches do.
-trait Cache: Sync {
+pub trait Cache: Sync {
     /// The value, if there is one.
     fn get(&self, thread: usize, key: &Key) -> Option<Value>;
 
@@ -101,7 +103,11 @@ pub fn run(shift: Shift, kind: CacheKind, keys: u64, sets: u64) -> Result<Work, 
     }
 }
 
-fn drive(shift: Shift, cache: &impl Cache, keys: u64, sets: u64) -> Result<Work, CrewError> {
+/// The same of any cache, in which so many keys have room.
+///
+/// # Errors
+/// As [`run`].
+pub fn drive(shift: Shift, cache: &impl Cache, keys: u64, sets: u64) -> Result<Work, CrewError> {
     let wrong = AtomicU64::new(0);
     for number in 0..keys {
         if !cache.set(0, key(number), value(number, 0)) {

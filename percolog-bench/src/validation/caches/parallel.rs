@@ -13,8 +13,8 @@ use crate::hash::{BuildIdHasher, mix};
 static DOMAIN: Domain = Domain::new();
 
 /// A key as it is hashed: as in the other caches.
-#[derive(PartialEq, Eq)]
-struct Hashed(Key);
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Hashed(pub Key);
 
 impl Hash for Hashed {
     fn hash<H: Hasher>(&self, state: &mut H) {
