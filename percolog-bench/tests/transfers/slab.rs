@@ -8,7 +8,7 @@ use percolog::reclaim::{Domain, Options};
 use percolog::slab::Slab;
 use percolog_bench::validation::clock;
 
-use super::workloads::on_every_core;
+use super::workloads::{Alone, on_every_core};
 use super::{CORES, measure_with};
 use percolog_sim::assert::Assertion;
 
@@ -34,13 +34,9 @@ const NAMES: f64 = 0.12;
 /// one after the other.
 const FIRST: u64 = 100_000;
 
-/// On lines that hold nothing else: threads that leave a barrier write to it.
-#[repr(align(128))]
-struct Apart<T>(T);
-
 /// Sections are not what is looked at, and the kernel's barrier is not among what is simulated.
-fn domain() -> Apart<Domain> {
-    Apart(Domain::with(Options::new().fenced()))
+fn domain() -> Alone<Domain> {
+    Alone(Domain::with(Options::new().fenced()))
 }
 
 /// Every core makes a batch and takes it back, again and again.
@@ -82,7 +78,7 @@ fn keeps(bound: f64, numbers: &[usize], workload: impl Fn(usize)) {
 fn objects_made_and_destroyed_on_every_core() {
     keeps(OBJECTS, &CORES, |cores| {
         let domain = domain();
-        let slab = Apart(Slab::<u64>::new(&domain.0));
+        let slab = Alone(Slab::<u64>::new(&domain.0));
         make_and_take_back(
             cores,
             FEW,
@@ -97,7 +93,7 @@ fn names_given_out_and_taken_back_on_every_core() {
     // Of more, each would have thousands of ids that wait, and go through them before they come round.
     keeps(NAMES, &CORES[..1], |cores| {
         let domain = domain();
-        let names = Apart(Namespace::<u64>::new(&domain.0));
+        let names = Alone(Namespace::<u64>::new(&domain.0));
         make_and_take_back(
             cores,
             MANY,
@@ -115,8 +111,8 @@ fn all_cores_use_a_slab_for_the_first_time() {
     let cores = CORES[0];
     let measured = measure_with(&Assertion::on(cores), || {
         let domain = domain();
-        let slab = Apart(Slab::<u64>::new(&domain.0));
-        let worst = Apart(AtomicU64::new(0));
+        let slab = Alone(Slab::<u64>::new(&domain.0));
+        let worst = Alone(AtomicU64::new(0));
         on_every_core(cores, |_, together: &Barrier| {
             together.wait();
             let before = clock::cycles();

@@ -25,15 +25,17 @@ const READS: u64 = 5;
 
 /// An object on lines of its own: what lies beside it is somebody else's business.
 #[repr(align(128))]
-struct Alone<S>(S);
+pub(crate) struct Alone<S>(pub(crate) S);
 
 /// Runs `body` on threads that stay on a core each, all of them until the last is done: a thread that ends writes to memory that
 /// others have nearby.
 pub(crate) fn on_every_core(threads: usize, body: impl Fn(usize, &Barrier) + Sync) {
-    let together = Barrier::new(threads);
+    // Threads that leave a barrier write to it, while others are at work already.
+    let together = Alone(Barrier::new(threads));
+    let body = Alone(body);
     thread::scope(|scope| {
         for thread in 0..threads {
-            let (together, body) = (&together, &body);
+            let (together, body) = (&together.0, &body.0);
             scope.spawn(move || {
                 percolog_roi::core(thread);
                 body(thread, together);

@@ -57,7 +57,8 @@ pub(super) struct Beginning {
 /// What belongs to no slot.
 #[derive(Debug)]
 pub(super) struct Center {
-    pub(super) stock: Stock,
+    /// Apart from the lock: who waits looks at that, and takes the line from who has it.
+    pub(super) stock: Isolated<Stock>,
     /// The slot that was helped last.
     pub(super) helped: usize,
     /// How many ids have gone to extents since all slots were searched for such as can be joined.
@@ -94,7 +95,7 @@ impl<T> Table<T> {
                 shelves: PerCore::new(),
                 end: AtomicU32::new(0),
                 center: Isolated::new(SlotLock::new(Center {
-                    stock: Stock::new(limit),
+                    stock: Isolated::new(Stock::new(limit)),
                     helped: 0,
                     since_search: 0,
                 })),

@@ -4,8 +4,8 @@ use super::share::share;
 use super::{Node, Owned, insert};
 use percolog::reclaim::{Domain, GracePeriod, Options};
 use percolog::slab::{Builder, Slab};
-use std::sync::Barrier;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Barrier, Mutex, PoisonError};
 use std::thread;
 
 const CHUNK: usize = Slab::<Node>::CHUNK_BYTES;
@@ -169,12 +169,16 @@ fn what_comes_home_is_used_before_more_is_asked_for() {
     );
 }
 
+/// Each lease that is used keeps a chunk. Held by who counts chunks, and by who uses all leases.
+static LEASES: Mutex<()> = Mutex::new(());
+
 /// Threads come and go, more than any table of theirs has room for; each frees what the one before it
 /// has left, and nothing is left behind.
 #[test]
 fn threads_that_end_leave_nothing_behind() {
     const THREADS: usize = 4200;
     const EACH: usize = 40;
+    let _alone = LEASES.lock().unwrap_or_else(PoisonError::into_inner);
     let domain = Domain::new();
     let slab = Slab::new(&domain);
     let mut left: Vec<Owned> = Vec::new();
@@ -199,8 +203,9 @@ fn threads_that_end_leave_nothing_behind() {
             domain.collect();
         }
     }
-    // Live, retired, and in batches: some thousands, of a hundred and sixty thousand.
-    assert!(most <= 20, "{most} chunks");
+    // Live, retired, and in batches: some thousands, of a hundred and sixty thousand, which would be some five hundred chunks. (Other
+    // tests have leases, too, and a thread gets the one that is free.)
+    assert!(most <= 50, "{most} chunks");
     drop(left);
     while slab.stats().objects != 0 {
         domain.collect();
@@ -213,6 +218,7 @@ fn threads_that_end_leave_nothing_behind() {
 #[test]
 fn more_threads_than_places() {
     const THREADS: usize = 540;
+    let _alone = LEASES.lock().unwrap_or_else(PoisonError::into_inner);
     let domain = Domain::new();
     let slab = Slab::new(&domain);
     let all_are_here = Barrier::new(THREADS);
