@@ -13,6 +13,9 @@ use crate::workspace::Workspace;
 /// cores.
 pub(crate) const LIMIT: Duration = Duration::from_secs(1500);
 
+/// The same for simulations: how long they take depends on how fast a machine switches between threads, which differs by a factor of three.
+const SIMULATIONS_LIMIT: Duration = Duration::from_secs(2700);
+
 /// Linux with the other C library: no rseq registration, other thread-local storage, other locks.
 const MUSL: &str = "x86_64-unknown-linux-musl";
 const AARCH64: &str = "aarch64-unknown-linux-gnu";
@@ -234,7 +237,7 @@ fn simulated(workspace: &Workspace, tools: &Tools, report: &mut Report) {
     report.run(
         "tests on simulated machines",
         Counting::Tests,
-        LIMIT,
+        SIMULATIONS_LIMIT,
         &mut command,
     );
 

@@ -7,6 +7,8 @@
 //! [`percolog_bench::validation::caches`].
 
 mod peer;
+#[path = "../quick_cache/mod.rs"]
+mod quick;
 #[path = "../simulated/mod.rs"]
 mod simulated;
 
@@ -34,7 +36,7 @@ const CACHES: [(&str, Option<CacheKind>); 6] = [
     ("stock", Some(CacheKind::Stock)),
     ("stock-once-a-minute", Some(CacheKind::StockOnceAMinute)),
     ("queue-locks", Some(CacheKind::QueueLocks)),
-    (peer::NAME, None),
+    (quick::NAME, None),
     ("percolog", Some(CacheKind::Percolog)),
     ("endless", Some(CacheKind::Endless)),
 ];
@@ -51,7 +53,7 @@ fn main() -> ExitCode {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
     if let [first, name, numbers @ ..] = &arguments[..]
         && first == GUEST
-        && name == peer::NAME
+        && name == quick::NAME
     {
         return peer::run(numbers);
     }

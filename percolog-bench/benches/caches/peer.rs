@@ -2,35 +2,23 @@
 
 use std::process::ExitCode;
 
-use percolog_bench::hash::BuildIdHasher;
 use percolog_bench::validation::caches::{Cache, Hashed, Key, Value, drive};
 use percolog_bench::validation::crew::Shift;
-use quick_cache::UnitWeighter;
-use quick_cache::sync::DefaultLifecycle;
 
+use crate::quick::{NAME, Quick, quick};
 use crate::simulated::print_work;
 
-pub(crate) const NAME: &str = "quick_cache";
+struct Peer(Quick<Hashed, Value>);
 
-struct Quick(quick_cache::sync::Cache<Hashed, Value, UnitWeighter, BuildIdHasher>);
-
-impl Quick {
+impl Peer {
     /// With room for twice as many, since hashes do not spread them evenly over the shards.
     fn new(keys: u64) -> Self {
-        let room = usize::try_from(keys)
-            .unwrap_or(usize::MAX)
-            .saturating_mul(2);
-        Self(quick_cache::sync::Cache::with(
-            room,
-            room as u64,
-            UnitWeighter,
-            BuildIdHasher::default(),
-            DefaultLifecycle::default(),
-        ))
+        let keys = usize::try_from(keys).unwrap_or(usize::MAX);
+        Self(quick(keys.saturating_mul(2)))
     }
 }
 
-impl Cache for Quick {
+impl Cache for Peer {
     fn get(&self, _thread: usize, key: &Key) -> Option<Value> {
         self.0.get(&Hashed(*key))
     }
@@ -66,5 +54,5 @@ pub(crate) fn run(numbers: &[String]) -> ExitCode {
         warm_up: *warm_up,
         cycles: *cycles,
     };
-    print_work("caches", drive(shift, &Quick::new(*keys), *keys, *sets))
+    print_work("caches", drive(shift, &Peer::new(*keys), *keys, *sets))
 }

@@ -8,6 +8,9 @@
 //! them from the start: what is compared is lookups and replacements. The others have room for a tenth of the keys, and a
 //! lookup that finds nothing sets its key, as a program would; what is compared is also which keys are kept.
 
+#[path = "../quick_cache/mod.rs"]
+mod quick;
+
 use std::hash::{Hash, Hasher};
 use std::process::ExitCode;
 use std::time::Duration;
@@ -98,19 +101,13 @@ impl Peer for Ours {
     }
 }
 
-struct Quick(quick_cache::sync::Cache<Key, Value, quick_cache::UnitWeighter, BuildIdHasher>);
+struct Quick(quick::Quick<Key, Value>);
 
 impl Peer for Quick {
-    const NAME: &'static str = "quick_cache";
+    const NAME: &'static str = quick::NAME;
 
     fn new(items: usize) -> Self {
-        Self(quick_cache::sync::Cache::with(
-            items,
-            items as u64,
-            quick_cache::UnitWeighter,
-            BuildIdHasher::default(),
-            quick_cache::sync::DefaultLifecycle::default(),
-        ))
+        Self(quick::quick(items))
     }
 
     #[inline]

@@ -9,7 +9,7 @@ use percolog::slab::Slab;
 use percolog_bench::validation::clock;
 
 use super::workloads::{Alone, on_every_core};
-use super::{CORES, measure_with};
+use super::{CORES, FEW_CORES, keeps, keeps_on, measure_with};
 use percolog_sim::assert::Assertion;
 
 /// So many a core has at a time.
@@ -62,50 +62,35 @@ fn make_and_take_back<T>(
     });
 }
 
-#[track_caller]
-fn keeps(bound: f64, numbers: &[usize], workload: impl Fn(usize)) {
-    for &cores in numbers {
-        let Some(measured) = measure_with(&Assertion::on(cores), || workload(cores)) else {
-            return;
-        };
-        if let Err(exceeded) = measured.check(bound) {
-            panic!("{exceeded}");
-        }
-    }
+fn objects(cores: usize) {
+    let domain = domain();
+    let slab = Alone(Slab::<u64>::new(&domain.0));
+    let insert = |value| slab.0.insert(value).expect("there is memory");
+    make_and_take_back(cores, FEW, insert, drop);
 }
 
 #[test]
 fn objects_made_and_destroyed_on_every_core() {
-    keeps(OBJECTS, &CORES, |cores| {
-        let domain = domain();
-        let slab = Alone(Slab::<u64>::new(&domain.0));
-        make_and_take_back(
-            cores,
-            FEW,
-            |value| slab.0.insert(value).expect("there is memory"),
-            drop,
-        );
-    });
+    keeps(objects, OBJECTS);
+}
+
+fn names(cores: usize) {
+    let domain = domain();
+    let names = Alone(Namespace::<u64>::new(&domain.0));
+    let insert = |value| names.0.insert(value).expect("there are ids");
+    let remove = |id| {
+        names.0.remove(id).expect("it is there");
+    };
+    make_and_take_back(cores, MANY, insert, remove);
 }
 
 #[test]
 fn names_given_out_and_taken_back_on_every_core() {
-    // Of more, each would have thousands of ids that wait, and go through them before they come round.
-    keeps(NAMES, &CORES[..1], |cores| {
-        let domain = domain();
-        let names = Alone(Namespace::<u64>::new(&domain.0));
-        make_and_take_back(
-            cores,
-            MANY,
-            |value| names.0.insert(value).expect("there are ids"),
-            |id| {
-                names.0.remove(id).expect("it is there");
-            },
-        );
-    });
+    // Of more cores, each would have thousands of ids that wait, and go through them before they come round.
+    keeps_on(FEW_CORES, names, NAMES);
 }
 
-/// They make what is their own one after the other. Who waits for that must not sleep so that it comes late, and yet not late enough to be alone.
+/// They make what is their own one after the other. Who sleeps meanwhile must not wake together with all the others, again and again.
 #[test]
 fn all_cores_use_a_slab_for_the_first_time() {
     let cores = CORES[0];

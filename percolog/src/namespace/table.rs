@@ -22,7 +22,7 @@ use super::trie::{Entry, Root, Trie};
 use crate::cpu::{CoreId, PerCore};
 use crate::reclaim::{Period, contain};
 use crate::sync::atomic::{AtomicU32, Ordering};
-use crate::sync::{Isolated, SlotLock, const_fn};
+use crate::sync::{Isolated, LINE_SIZE, SlotLock, const_fn};
 
 /// What tells where a thread is, and what is quiescent.
 pub(super) trait Time {
@@ -64,6 +64,9 @@ pub(super) struct Center {
     /// How many ids have gone to extents since all slots were searched for such as can be joined.
     pub(super) since_search: u64,
 }
+
+/// See [`Center::stock`].
+const _: () = assert!(align_of::<Center>() == LINE_SIZE);
 
 /// Says that what follows is done rarely.
 #[cold]

@@ -22,8 +22,8 @@ pub(crate) struct Backoff {
 }
 
 const PAUSES: u32 = 6;
-/// In a round, with as many pauses behind each as there were in the last of the steps before. Where nobody else wants the
-/// processor they last about as long as the shortest sleep.
+/// In a round, with twice as many pauses behind each as in the last of the steps before. Where nobody else wants the
+/// processor that is a quarter of a millisecond on a Zen 5, where the shortest sleep takes 0.17 with what the kernel adds.
 #[cfg(all(feature = "std", not(percolog_loom)))]
 const YIELDS: u32 = 100;
 

@@ -121,7 +121,9 @@ pub fn drive(shift: Shift, cache: &impl Cache, keys: u64, sets: u64) -> Result<W
         // A thread's first set makes what is its own in a cache and its allocator, which is not what is measured.
         if sets > 0 {
             let number = thread as u64 % keys;
-            cache.set(thread, key(number), value(number, version));
+            if !cache.set(thread, key(number), value(number, version)) {
+                wrong.fetch_add(1, Ordering::Relaxed);
+            }
         }
         move || {
             let request = trace[at];
