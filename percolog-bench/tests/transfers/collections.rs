@@ -409,7 +409,7 @@ fn touches_after_an_eviction() {
 /// While one core merges, touches of others whose queues are full are discarded, and move nothing.
 #[test]
 fn touches_of_many_keys_sustained() {
-    keeps(sustained::<Spread>, SUSTAINED_TOUCH);
+    keeps_on(FEW_CORES, sustained::<Spread>, SUSTAINED_TOUCH);
 }
 
 #[test]

@@ -6,7 +6,7 @@ use percolog::oplog::{CacheBuilder, Lent, Operation};
 
 use super::objects::Shared;
 use super::workloads::{between_reads, first_after_a_read, sustained};
-use super::{AFTER_A_READ, SUSTAINED_LOG, keeps};
+use super::{AFTER_A_READ, CORES, SUSTAINED_LOG, keeps, keeps_on};
 
 /// One object that all cores update: the worst that can happen to it.
 struct Lone(Pin<Box<Line>>);
@@ -55,7 +55,13 @@ fn lent_logs_after_a_read() {
     keeps(first_after_a_read::<Lone>, AFTER_A_READ);
 }
 
+/// While one of 256 threads merges, the logs of others grow, from memory of the allocator that many threads have in common: how many
+/// lines that moves depends on where things happen to lie.
+const GROWTH: f64 = 0.3;
+
 #[test]
 fn lent_logs_sustained() {
-    keeps(sustained::<Lone>, SUSTAINED_LOG);
+    let [few, many] = CORES;
+    keeps_on(&[few], sustained::<Lone>, SUSTAINED_LOG);
+    keeps_on(&[many], sustained::<Lone>, SUSTAINED_LOG + GROWTH);
 }

@@ -214,7 +214,6 @@ tests! {
     sections_at_10_percent: XEON COARSE_FENCED 10 Sections SECTION;
     sections_at_50_percent: XEON COARSE_FENCED 50 Sections SECTION;
     sections_at_90_percent: XEON COARSE_FENCED 90 Sections SECTION;
-    sections_at_10_percent_by_the_counter: XEON TSC_FENCED 10 Sections SECTION;
     sections_at_50_percent_by_the_counter: XEON TSC_FENCED 50 Sections SECTION;
     sections_at_90_percent_by_the_counter: XEON TSC_FENCED 90 Sections SECTION;
     sections_without_fences: XEON COARSE 90 Sections SECTION;
