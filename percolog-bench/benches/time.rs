@@ -41,10 +41,7 @@ fn duels(criterion: &mut Criterion) {
     let mut group = criterion.benchmark_group("counter add");
     group.throughput(Throughput::Elements(1));
     for threads in [1, 2] {
-        let settings = Settings {
-            threads,
-            duration: CELL,
-        };
+        let settings = Settings::new(threads, CELL);
         for kind in CounterKind::ALL {
             group.bench_with_input(
                 BenchmarkId::new(kind.name(), threads),
@@ -69,10 +66,7 @@ fn duels(criterion: &mut Criterion) {
         let mut group = criterion.benchmark_group(name);
         group.throughput(Throughput::Elements(1));
         for threads in [1, 2] {
-            let settings = Settings {
-                threads,
-                duration: CELL,
-            };
+            let settings = Settings::new(threads, CELL);
             for kind in SetKind::ALL {
                 group.bench_with_input(
                     BenchmarkId::new(kind.name(), threads),

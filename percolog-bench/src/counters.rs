@@ -4,7 +4,7 @@ use std::marker::PhantomData;
 use std::num::NonZeroU64;
 
 use crate::peers::{Atomic, Contatori, JavaLongAdder, PercologCounter, ReducerCounter, Sloppy};
-use crate::runner::{self, Cell, RunError, Settings, Workload};
+use crate::runner::{self, Cell, RunError, STEP, Settings, Workload};
 
 /// A counter in a `static`, as programs use it: no instance to pass around.
 pub trait CounterPeer: Sync {
@@ -187,21 +187,11 @@ struct Adder {
     last_read: u64,
 }
 
-impl<P: CounterPeer> Workload for CounterDuel<P> {
-    type Worker = Adder;
-    type Left = Adder;
-
-    fn worker(&self, _thread: usize) -> Adder {
-        Adder {
-            added: 0,
-            until_read: self.adds_per_read.map_or(u64::MAX, NonZeroU64::get),
-            impossible_reads: 0,
-            last_read: self.before,
-        }
-    }
-
-    fn block(&self, adder: &mut Adder) -> u64 {
-        let mut left = BLOCK;
+impl<P: CounterPeer> CounterDuel<P> {
+    /// So many adds, with the reads in between.
+    #[inline(always)]
+    fn adds(&self, adder: &mut Adder, adds: u64) -> u64 {
+        let mut left = adds;
         while left > 0 {
             let run = left.min(adder.until_read);
             for _ in 0..run {
@@ -219,7 +209,29 @@ impl<P: CounterPeer> Workload for CounterDuel<P> {
                 adder.until_read = self.adds_per_read.map_or(u64::MAX, NonZeroU64::get);
             }
         }
-        BLOCK
+        adds
+    }
+}
+
+impl<P: CounterPeer> Workload for CounterDuel<P> {
+    type Worker = Adder;
+    type Left = Adder;
+
+    fn worker(&self, _thread: usize) -> Adder {
+        Adder {
+            added: 0,
+            until_read: self.adds_per_read.map_or(u64::MAX, NonZeroU64::get),
+            impossible_reads: 0,
+            last_read: self.before,
+        }
+    }
+
+    fn block(&self, adder: &mut Adder) -> u64 {
+        self.adds(adder, BLOCK)
+    }
+
+    fn step(&self, adder: &mut Adder) -> u64 {
+        self.adds(adder, STEP)
     }
 
     fn leave(&self, adder: Adder) -> Adder {

@@ -1,6 +1,6 @@
 //! Events from many threads, delivered to one that consumes them while they come.
 //!
-//! The first thread of a cell consumes, all others produce; what has not been delivered when they stop is delivered in the final read, so
+//! The first thread of a cell consumes, all others produce (the only one does both, one block after the other); what has not been delivered when they stop is delivered in the final read, so
 //! every event that is counted was delivered. Each event says whose it is and which one: every producer's come in its order, or the
 //! cell is an error.
 //!
@@ -31,13 +31,10 @@ pub trait Channel: Sync + Sized {
     fn receive(&self, wait: bool, deliver: impl FnMut(u64)) -> u64;
 }
 
-/// Runs one cell on a fresh channel: one consumer, and a producer less than there are threads.
+/// Runs one cell on a fresh channel: one consumer, and a producer less than there are threads. With one thread that is both.
 ///
 /// # Errors
 /// An event was lost, came twice or out of order, or a thread could not be started.
-///
-/// # Panics
-/// If there are fewer than two threads.
 pub fn run<C: Channel>(settings: Settings) -> Result<Cell, RunError> {
     run_pausing::<C>(settings, Duration::ZERO)
 }
@@ -46,14 +43,7 @@ pub fn run<C: Channel>(settings: Settings) -> Result<Cell, RunError> {
 ///
 /// # Errors
 /// As [`run`].
-///
-/// # Panics
-/// As [`run`].
 pub fn run_pausing<C: Channel>(settings: Settings, pause: Duration) -> Result<Cell, RunError> {
-    assert!(
-        settings.threads >= 2,
-        "one consumes, and somebody must produce"
-    );
     let duel = Duel {
         channel: C::new(),
         delivered: (0..settings.threads).map(|_| Padded::default()).collect(),
@@ -91,6 +81,14 @@ struct Worker {
 }
 
 impl<C: Channel> Duel<C> {
+    fn produce(&self, worker: &mut Worker) {
+        let producer = (worker.thread as u64) << NUMBER_BITS;
+        for _ in 0..BLOCK {
+            self.channel.send(producer | worker.produced);
+            worker.produced += 1;
+        }
+    }
+
     fn deliver(&self, wait: bool) -> u64 {
         self.channel.receive(wait, |event| {
             let producer = (event >> NUMBER_BITS) as usize;
@@ -121,6 +119,11 @@ impl<C: Channel> Workload for Duel<C> {
     }
 
     fn block(&self, worker: &mut Worker) -> u64 {
+        if self.delivered.len() == 1 {
+            self.produce(worker);
+            self.deliver(false);
+            return BLOCK;
+        }
         if worker.thread == 0 {
             self.deliver(true);
             if !self.pause.is_zero() {
@@ -137,11 +140,7 @@ impl<C: Channel> Workload for Duel<C> {
             thread::yield_now();
             return 0;
         }
-        let producer = (worker.thread as u64) << NUMBER_BITS;
-        for _ in 0..BLOCK {
-            self.channel.send(producer | worker.produced);
-            worker.produced += 1;
-        }
+        self.produce(worker);
         BLOCK
     }
 
@@ -174,11 +173,8 @@ mod tests {
 
     #[test]
     fn every_peer_delivers_what_is_produced_in_order() {
-        for threads in [2, 4] {
-            let settings = Settings {
-                threads,
-                duration: Duration::from_millis(2),
-            };
+        for threads in [1, 2, 4] {
+            let settings = Settings::new(threads, Duration::from_millis(2));
             for run in [run::<PercologEvents>, run::<CrossbeamEvents>] {
                 let cell = run(settings).expect("every event is delivered, in order");
                 assert!(cell.operations >= BLOCK);
@@ -212,10 +208,7 @@ mod tests {
 
     #[test]
     fn the_wrong_order_is_an_error() {
-        let settings = Settings {
-            threads: 2,
-            duration: Duration::from_millis(2),
-        };
+        let settings = Settings::new(2, Duration::from_millis(2));
         assert!(run::<Backwards>(settings).is_err());
     }
 }

@@ -3,7 +3,7 @@
 use std::num::NonZeroU64;
 
 use crate::counters::Reading;
-use crate::runner::{self, Cell, RunError, Settings, Workload};
+use crate::runner::{self, Cell, RunError, STEP, Settings, Workload};
 
 /// A count of things in use.
 pub trait Gauge: Sync + Sized {
@@ -91,6 +91,18 @@ enum Work {
 }
 
 impl<G: Gauge> Duel<G> {
+    /// So many updates, with the reads in between.
+    #[inline(always)]
+    fn many(&self, user: &mut User, updates: u64) -> u64 {
+        let mut left = updates;
+        while left > 0 {
+            let made = self.updates(user, left);
+            left -= made;
+            self.pass(user, made);
+        }
+        updates
+    }
+
     fn period(&self) -> u64 {
         // Without reads: not in a thread's life, and even.
         self.load.updates_per_read.map_or(1 << 62, NonZeroU64::get)
@@ -162,13 +174,11 @@ impl<G: Gauge> Workload for Duel<G> {
     }
 
     fn block(&self, user: &mut User) -> u64 {
-        let mut left = BLOCK;
-        while left > 0 {
-            let made = self.updates(user, left);
-            left -= made;
-            self.pass(user, made);
-        }
-        BLOCK
+        self.many(user, BLOCK)
+    }
+
+    fn step(&self, user: &mut User) -> u64 {
+        self.many(user, STEP)
     }
 
     fn leave(&self, user: User) -> User {
@@ -206,10 +216,7 @@ mod tests {
     use std::time::Duration;
 
     fn settings(threads: usize) -> Settings {
-        Settings {
-            threads,
-            duration: Duration::from_millis(1),
-        }
+        Settings::new(threads, Duration::from_millis(1))
     }
 
     #[test]

@@ -2,13 +2,14 @@
 
 use std::fmt;
 use std::hint::black_box;
-use std::sync::{Barrier, mpsc};
 use std::thread;
-use std::time::{Duration, Instant};
 
 use percolog::namespace::{Id, Namespace};
 use percolog::reclaim::Domain;
 use sharded_slab::Slab;
+
+use crate::exchange::{self, Place, Source};
+use crate::runner::{self, Cell, RunError, Settings, Workload};
 
 /// How many names are given out and taken back at a time.
 pub const BATCH: usize = 64;
@@ -105,13 +106,65 @@ impl Names for SlabNames {
     }
 }
 
-/// An index, and its generation at a time.
-type IndexAndGeneration = (u32, u32);
+/// An index, and its generation.
+pub type IndexAndGeneration = (u32, u32);
 
-/// Values by name in an array, each with its generation: what a lookup cannot be below.
-fn array(values: u64) -> (Vec<(u32, u64)>, Vec<IndexAndGeneration>) {
-    let table = (0..values).map(|value| (3, value)).collect();
-    (table, (0..values as u32).map(|index| (index, 3)).collect())
+/// Values by name in an array that never changes, each with its generation: what a lookup cannot be below.
+#[derive(Debug)]
+pub struct ArrayNames(Vec<(u32, u64)>);
+
+/// What all names of the array have.
+const GENERATION: u32 = 3;
+
+impl Lookups for ArrayNames {
+    const NAME: &'static str = "an array with generations";
+    type Name = IndexAndGeneration;
+
+    fn of(values: u64) -> (Self, Vec<IndexAndGeneration>) {
+        let table = (0..values).map(|value| (GENERATION, value)).collect();
+        let names = (0..values as u32).map(|index| (index, GENERATION));
+        (Self(table), names.collect())
+    }
+
+    #[inline]
+    fn sum(&self, names: &[IndexAndGeneration]) -> u64 {
+        let value = |(index, generation): &IndexAndGeneration| match self.0.get(*index as usize) {
+            Some((now, value)) if now == generation => *value,
+            _ => panic!("it is there"),
+        };
+        names.iter().map(value).sum()
+    }
+}
+
+/// A table in which values are looked up.
+pub trait Lookups: Sync + Sized {
+    /// How figures call it.
+    const NAME: &'static str;
+
+    /// What values are found by.
+    type Name: Copy + Send + Sync;
+
+    /// With so many values, and their names.
+    fn of(values: u64) -> (Self, Vec<Self::Name>);
+
+    /// The sum of the values that these names name.
+    fn sum(&self, names: &[Self::Name]) -> u64;
+}
+
+impl<N: Names> Lookups for N {
+    const NAME: &'static str = N::NAME;
+    type Name = N::Name;
+
+    fn of(values: u64) -> (Self, Vec<Self::Name>) {
+        let table = N::new();
+        let names = (0..values).map(|value| table.insert(value)).collect();
+        (table, names)
+    }
+
+    #[inline]
+    fn sum(&self, names: &[Self::Name]) -> u64 {
+        N::sum(self, names)
+    }
 }
 
 /// In an order that no prefetcher follows.
@@ -125,116 +178,147 @@ fn shuffle<T>(items: &mut [T]) {
     }
 }
 
-/// How long one lookup takes on each of so many threads that all look up all of so many values, in `rounds`.
-fn each_thread(threads: usize, lookups: usize, pass: impl Fn() + Sync) -> f64 {
-    let start = Barrier::new(threads);
-    let times: Vec<Duration> = thread::scope(|scope| {
-        let all: Vec<_> = (0..threads)
-            .map(|_| {
-                scope.spawn(|| {
-                    pass();
-                    start.wait();
-                    let started = Instant::now();
-                    pass();
-                    started.elapsed()
-                })
-            })
-            .collect();
-        all.into_iter()
-            .map(|thread| thread.join().expect("no panic"))
-            .collect()
-    });
-    let sum: Duration = times.iter().sum();
-    sum.as_secs_f64() * 1e9 / (threads * lookups) as f64
-}
-
-/// Nanoseconds for a lookup in an array, with a bounds check and a comparison of generations.
+/// Runs one cell of lookups of so many values, each thread in an order of its own. Entering and leaving is included.
 ///
-/// # Panics
-/// If a thread could not be started, or a name is not found.
-#[must_use]
-pub fn array_lookups(threads: usize, values: u64, rounds: usize) -> f64 {
-    let (table, mut names) = array(values);
+/// # Errors
+/// A thread could not be started, or a name was not found.
+pub fn lookups<L: Lookups>(settings: Settings, values: u64) -> Result<Cell, RunError> {
+    let (table, mut names) = L::of(values);
     shuffle(&mut names);
-    let table = black_box(table);
-    each_thread(threads, rounds * names.len(), || {
-        for _ in 0..rounds {
-            for batch in names.chunks(BATCH) {
-                let sum: u64 = batch
-                    .iter()
-                    .map(|(index, generation)| match table.get(*index as usize) {
-                        Some((now, value)) if now == generation => value,
-                        _ => panic!("it is there"),
-                    })
-                    .sum();
-                black_box(sum);
-            }
-        }
-    })
+    let expected = (0..values).sum();
+    let duel = Looking {
+        table,
+        names,
+        expected,
+    };
+    runner::run(L::NAME, &duel, settings)
 }
 
-/// Nanoseconds for a lookup by name, entering and leaving included.
-///
-/// # Panics
-/// If a thread could not be started, or a name is not found.
-#[must_use]
-pub fn lookups<N: Names>(threads: usize, values: u64, rounds: usize) -> f64 {
-    let table = N::new();
-    let mut names: Vec<_> = (0..values).map(|value| table.insert(value)).collect();
-    shuffle(&mut names);
-    let table = black_box(table);
-    each_thread(threads, rounds * names.len(), || {
-        for _ in 0..rounds {
-            for batch in names.chunks(BATCH) {
-                black_box(table.sum(batch));
-            }
-        }
-    })
+struct Looking<L: Lookups> {
+    table: L,
+    names: Vec<L::Name>,
+    expected: u64,
 }
 
-/// Nanoseconds for giving out a name and taking it back on the same thread, some dozens at a time.
-///
-/// # Panics
-/// If a thread could not be started, or a name is not found.
-#[must_use]
-pub fn local<N: Names>(threads: usize, rounds: usize) -> f64 {
-    let table = N::new();
-    each_thread(threads, rounds * BATCH, || {
-        let mut names = Vec::with_capacity(BATCH);
-        for _ in 0..rounds {
-            names.extend((0..BATCH as u64).map(|value| table.insert(value)));
-            for name in names.drain(..) {
-                table.remove(name);
-            }
+impl<L: Lookups> Workload for Looking<L> {
+    /// Where the thread is.
+    type Worker = usize;
+    type Left = ();
+
+    fn worker(&self, thread: usize) -> usize {
+        // Not all at the same place.
+        thread * (self.names.len() / BATCH / 7) * BATCH
+    }
+
+    fn block(&self, at: &mut usize) -> u64 {
+        let rest = self.names.get(*at % self.names.len()..).unwrap_or_default();
+        let batch = &rest[..rest.len().min(BATCH)];
+        black_box(self.table.sum(batch));
+        *at = at.wrapping_add(batch.len());
+        batch.len() as u64
+    }
+
+    fn leave(&self, _at: usize) {}
+
+    fn settle(&self) {}
+
+    fn check(&self, _left: &[()]) -> Result<(), String> {
+        let found = self.table.sum(&self.names);
+        if found == self.expected {
+            Ok(())
+        } else {
+            Err(format!(
+                "the values' sum is {found} instead of {}",
+                self.expected
+            ))
         }
-    })
+    }
 }
 
-/// Nanoseconds for each name that one thread gives out and another one takes back.
+/// Names are what is exchanged.
+struct Named<N>(N);
+
+impl<N: Names> Source for Named<N> {
+    const NAME: &'static str = N::NAME;
+    type Thing = N::Name;
+
+    fn new() -> Self {
+        Self(N::new())
+    }
+
+    #[inline]
+    fn take(&self, number: u64) -> N::Name {
+        self.0.insert(number)
+    }
+
+    #[inline]
+    fn give_back(&self, name: N::Name) -> Option<u64> {
+        self.0.remove(name);
+        None
+    }
+}
+
+/// Runs one cell of names that are given out and taken back, some dozens at a time, by the thread itself or by another one. An operation
+/// is both.
 ///
-/// # Panics
-/// If a thread could not be started, or a name is not found.
-#[must_use]
-pub fn elsewhere<N: Names>(rounds: usize) -> f64 {
-    const MANY: usize = 1024;
-    let table = N::new();
-    let (sender, receiver) = mpsc::sync_channel::<Vec<N::Name>>(4);
-    let started = Instant::now();
-    thread::scope(|scope| {
-        let table = &table;
-        scope.spawn(move || {
-            for _ in 0..rounds {
-                let names = (0..MANY as u64).map(|value| table.insert(value)).collect();
-                sender.send(names).expect("it is received");
+/// # Errors
+/// A thread could not be started, or a name was not found.
+pub fn given_out<N: Names>(settings: Settings, place: Place) -> Result<Cell, RunError> {
+    exchange::run::<Named<N>>(settings, place)
+}
+
+/// The same by threads of which so many have come before and gone again, one after the other: each gave out some dozens of names
+/// and took them back.
+///
+/// # Errors
+/// As [`given_out`].
+pub fn after_threads<N: Names>(settings: Settings, threads: u64) -> Result<Cell, RunError> {
+    let named = Named(N::new());
+    for _ in 0..threads {
+        let come_and_go = || {
+            let names: Vec<N::Name> = (0..BATCH as u64).map(|value| named.take(value)).collect();
+            for name in names {
+                named.give_back(name);
             }
-        });
-        scope.spawn(move || {
-            for names in receiver {
-                for name in names {
-                    table.remove(name);
+        };
+        let thread = thread::scope(|scope| scope.spawn(come_and_go).join());
+        thread.map_err(|_| RunError::Panicked { structure: N::NAME })?;
+    }
+    exchange::run_with(named, settings, Place::Here)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::time::Duration;
+
+    #[test]
+    fn every_table_finds_what_it_has_named() {
+        for threads in [1, 3] {
+            let settings = Settings::new(threads, Duration::from_millis(1));
+            for lookups in [
+                lookups::<OurNames>,
+                lookups::<SlabNames>,
+                lookups::<ArrayNames>,
+            ] {
+                for values in [10, 1000] {
+                    assert!(
+                        lookups(settings, values)
+                            .expect("they are there")
+                            .operations
+                            > 0
+                    );
                 }
             }
-        });
-    });
-    started.elapsed().as_secs_f64() * 1e9 / (rounds * MANY) as f64
+            for after in [after_threads::<OurNames>, after_threads::<SlabNames>] {
+                assert!(after(settings, 50).expect("they are there").operations > 0);
+            }
+            for given_out in [given_out::<OurNames>, given_out::<SlabNames>] {
+                for place in [Place::Here, Place::Elsewhere] {
+                    let cell = given_out(settings, place).expect("they are there");
+                    assert!(cell.operations > 0);
+                }
+            }
+        }
+    }
 }

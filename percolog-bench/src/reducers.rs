@@ -1,6 +1,6 @@
 //! Folding into one value from every thread: numbers into a sum and its extremes, counts by label, values into a histogram.
 
-use crate::runner::{self, Cell, RunError, Settings, Workload};
+use crate::runner::{self, Cell, RunError, STEP, Settings, Workload};
 
 /// A value that threads fold numbers into.
 pub trait Fold: Sync + Sized {
@@ -39,6 +39,17 @@ pub(crate) const HOT: u64 = 8;
 
 struct Duel<F>(F);
 
+impl<F: Fold> Duel<F> {
+    #[inline(always)]
+    fn numbers(&self, (handle, folded): &mut (F::Handle, u64), numbers: u64) -> u64 {
+        for number in 0..numbers {
+            self.0.fold(handle, number);
+        }
+        *folded += numbers;
+        numbers
+    }
+}
+
 impl<F: Fold> Workload for Duel<F> {
     type Worker = (F::Handle, u64);
     type Left = u64;
@@ -47,12 +58,12 @@ impl<F: Fold> Workload for Duel<F> {
         (self.0.handle(), 0)
     }
 
-    fn block(&self, (handle, folded): &mut (F::Handle, u64)) -> u64 {
-        for number in 0..BLOCK {
-            self.0.fold(handle, number);
-        }
-        *folded += BLOCK;
-        BLOCK
+    fn block(&self, worker: &mut (F::Handle, u64)) -> u64 {
+        self.numbers(worker, BLOCK)
+    }
+
+    fn step(&self, worker: &mut (F::Handle, u64)) -> u64 {
+        self.numbers(worker, STEP)
     }
 
     fn leave(&self, (handle, folded): (F::Handle, u64)) -> u64 {
@@ -85,10 +96,7 @@ mod tests {
 
     #[test]
     fn every_peer_counts_what_is_folded_in() {
-        let settings = Settings {
-            threads: 3,
-            duration: Duration::from_millis(1),
-        };
+        let settings = Settings::new(3, Duration::from_millis(1));
         for run in [
             run::<ReducerFold>,
             run::<ReducerOfThree>,

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use percolog::refcount::{CoreArc, CoreWeak};
 
-use crate::runner::{self, Cell, RunError, Settings, Workload};
+use crate::runner::{self, Cell, RunError, STEP, Settings, Workload};
 
 /// A shared reference.
 pub trait Reference: Clone + Send + Sync {
@@ -107,7 +107,7 @@ pub fn upgrades<R: Reference>(settings: Settings) -> Result<Cell, RunError> {
 }
 
 /// Operations between two looks at the stop flag.
-const BLOCK: usize = 1024;
+const BLOCK: u64 = 1024;
 
 struct Duel<R: Reference, const WEAK: bool> {
     values: Vec<(R, R::Weak)>,
@@ -126,16 +126,11 @@ impl<R: Reference, const WEAK: bool> Duel<R, WEAK> {
     }
 }
 
-impl<R: Reference, const WEAK: bool> Workload for Duel<R, WEAK> {
-    type Worker = usize;
-    type Left = ();
-
-    fn worker(&self, thread: usize) -> usize {
-        thread * self.values.len() / 7
-    }
-
-    fn block(&self, at: &mut usize) -> u64 {
-        for _ in 0..BLOCK {
+impl<R: Reference, const WEAK: bool> Duel<R, WEAK> {
+    /// So many references, each taken and given back.
+    #[inline(always)]
+    fn clones(&self, at: &mut usize, clones: u64) -> u64 {
+        for _ in 0..clones {
             // A step that is prime to any number of values that is no multiple of it.
             *at = (*at + 31) % self.values.len();
             let (strong, weak) = &self.values[*at];
@@ -146,7 +141,24 @@ impl<R: Reference, const WEAK: bool> Workload for Duel<R, WEAK> {
             };
             std::hint::black_box(one.map(|one| one.value()));
         }
-        BLOCK as u64
+        clones
+    }
+}
+
+impl<R: Reference, const WEAK: bool> Workload for Duel<R, WEAK> {
+    type Worker = usize;
+    type Left = ();
+
+    fn worker(&self, thread: usize) -> usize {
+        thread * self.values.len() / 7
+    }
+
+    fn block(&self, at: &mut usize) -> u64 {
+        self.clones(at, BLOCK)
+    }
+
+    fn step(&self, at: &mut usize) -> u64 {
+        self.clones(at, STEP)
     }
 
     fn leave(&self, _at: usize) {}
@@ -168,10 +180,7 @@ mod tests {
 
     #[test]
     fn every_reference_is_given_back() {
-        let settings = Settings {
-            threads: 3,
-            duration: Duration::from_millis(1),
-        };
+        let settings = Settings::new(3, Duration::from_millis(1));
         for run in [
             clones::<Arc<u64>>,
             clones::<CoreArc<u64>>,

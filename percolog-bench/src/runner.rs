@@ -4,11 +4,16 @@
 //! the last one that finishes its block, plus the final read. Threads look at the stop flag once a block (tens to
 //! hundreds of operations), so that the flag costs nothing; all of the last block's work is counted.
 
+mod cycles;
+
 use std::fmt;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Condvar, Mutex, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
+
+use crate::host;
+use crate::validation::crew::Shift;
 
 /// What one cell runs: a shared structure and the work of each thread on it.
 pub trait Workload: Sync {
@@ -23,6 +28,12 @@ pub trait Workload: Sync {
 
     /// Runs one block of operations and returns how many there were.
     fn block(&self, worker: &mut Self::Worker) -> u64;
+
+    /// The same where time is counted in cycles of a simulated machine: fewer operations, since each may take thousands, and nobody looks
+    /// at a flag that costs anything.
+    fn step(&self, worker: &mut Self::Worker) -> u64 {
+        self.block(worker)
+    }
 
     /// Ends a thread's work, after its last block; not part of its time.
     fn leave(&self, worker: Self::Worker) -> Self::Left;
@@ -85,12 +96,41 @@ impl std::error::Error for RunError {
 }
 
 /// How long and on how many threads a cell runs.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Settings {
     /// Threads that work at the same time (at least one).
     pub threads: usize,
     /// How long they work.
-    pub duration: Duration,
+    pub pace: Pace,
+    /// Each thread stays on one processor of this machine. (On a simulated one each has a core of its own.)
+    pub pinned: bool,
+}
+
+/// How long the threads of a cell work.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Pace {
+    /// For so long by the wall's clock; the final read counts.
+    For(Duration),
+    /// For so many cycles of a simulated machine, each thread on the core of its number, between marks for the simulator: what a program
+    /// gets that goes on, so the final read does not count. Natively the cycles are those of the processor's counter.
+    Cycles {
+        /// Before anything is counted.
+        warm_up: u64,
+        /// Counted, for each thread.
+        counted: u64,
+    },
+}
+
+impl Settings {
+    /// So many threads, for so long.
+    #[must_use]
+    pub const fn new(threads: usize, duration: Duration) -> Self {
+        Self {
+            threads,
+            pace: Pace::For(duration),
+            pinned: false,
+        }
+    }
 }
 
 /// What one cell measured.
@@ -100,6 +140,8 @@ pub struct Cell {
     pub operations: u64,
     /// From the first operation to the end of the final read.
     pub elapsed: Duration,
+    /// How many times the operations of its first half the second half had, where time is counted in cycles: far from 1, it had not settled.
+    pub drift: Option<f64>,
 }
 
 impl Cell {
@@ -109,6 +151,9 @@ impl Cell {
         self.operations as f64 / self.elapsed.as_secs_f64().max(f64::MIN_POSITIVE)
     }
 }
+
+/// Operations of a [`Workload::step`], where it is shorter than a block; even, as some come in pairs.
+pub const STEP: u64 = 16;
 
 /// A figure to show: the median of a few cells, with the slowest and the fastest.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -150,9 +195,20 @@ pub fn run<W: Workload>(
     workload: &W,
     settings: Settings,
 ) -> Result<Cell, RunError> {
-    run_on(structure, workload, settings, |index| {
-        thread::Builder::new().name(format!("worker {index}"))
-    })
+    let threads = settings.threads;
+    match settings.pace {
+        Pace::For(duration) => run_on(structure, workload, settings, duration, |index| {
+            thread::Builder::new().name(format!("worker {index}"))
+        }),
+        Pace::Cycles { warm_up, counted } => {
+            let shift = Shift {
+                threads,
+                warm_up,
+                cycles: counted,
+            };
+            cycles::run(structure, workload, shift)
+        }
+    }
 }
 
 /// [`run`], on threads as `builder` makes them.
@@ -160,31 +216,32 @@ fn run_on<W: Workload>(
     structure: &'static str,
     workload: &W,
     settings: Settings,
+    duration: Duration,
     builder: impl Fn(usize) -> thread::Builder,
 ) -> Result<Cell, RunError> {
+    let Settings {
+        threads, pinned, ..
+    } = settings;
     let gate = Gate::default();
     let stop = AtomicBool::new(false);
     let finished = thread::scope(|scope| {
-        let mut handles = Vec::with_capacity(settings.threads);
-        for index in 0..settings.threads {
+        let mut handles = Vec::with_capacity(threads);
+        for index in 0..threads {
             let (gate, stop) = (&gate, &stop);
-            let spawned =
-                builder(index).spawn_scoped(scope, move || work(workload, index, gate, stop));
+            let spawned = builder(index)
+                .spawn_scoped(scope, move || work(workload, index, pinned, gate, stop));
             match spawned {
                 Ok(handle) => handles.push(handle),
                 Err(source) => {
                     // The threads that exist wait at the gate, and the scope waits for them: send them home.
                     gate.open(Signal::GoHome);
-                    return Err(RunError::Spawn {
-                        threads: settings.threads,
-                        source,
-                    });
+                    return Err(RunError::Spawn { threads, source });
                 }
             }
         }
-        gate.wait_until_all_are_here(settings.threads);
+        gate.wait_until_all_are_here(threads);
         gate.open(Signal::Work);
-        thread::sleep(settings.duration);
+        thread::sleep(duration);
         // Relaxed: the flag carries no data; joining the threads orders what they wrote before what follows.
         stop.store(true, Ordering::Relaxed);
         // Every handle is joined, also after a panic: a handle left over would make the scope panic as well.
@@ -204,25 +261,26 @@ fn run_on<W: Workload>(
     workload.settle();
     let settled = settling.elapsed();
 
-    let started = finished.iter().map(|shift| shift.started).min();
-    let ended = finished.iter().map(|shift| shift.ended).max();
+    let started = finished.iter().map(|done| done.started).min();
+    let ended = finished.iter().map(|done| done.ended).max();
     let worked = match (started, ended) {
         (Some(started), Some(ended)) => ended.duration_since(started),
         _ => Duration::ZERO,
     };
-    let operations = finished.iter().map(|shift| shift.operations).sum();
-    let left: Vec<W::Left> = finished.into_iter().map(|shift| shift.left).collect();
+    let operations = finished.iter().map(|done| done.operations).sum();
+    let left: Vec<W::Left> = finished.into_iter().map(|done| done.left).collect();
     workload
         .check(&left)
         .map_err(|detail| RunError::WrongState { structure, detail })?;
     Ok(Cell {
         operations,
         elapsed: worked + settled,
+        drift: None,
     })
 }
 
 /// What one thread did between the gate and the stop flag.
-struct Shift<L> {
+struct Done<L> {
     left: L,
     started: Instant,
     ended: Instant,
@@ -233,11 +291,16 @@ struct Shift<L> {
 fn work<W: Workload>(
     workload: &W,
     index: usize,
+    pinned: bool,
     gate: &Gate,
     stop: &AtomicBool,
-) -> Option<Shift<W::Left>> {
+) -> Option<Done<W::Left>> {
     // Counted as present even if making the worker panics: the gate would otherwise wait for it forever.
     let arrival = Arrival(gate);
+    if pinned {
+        // A panic, as for all that goes wrong on a thread: the cell then ends with an error.
+        host::pin(index).expect("a thread can be kept on a processor that it may use");
+    }
     let mut worker = workload.worker(index);
     drop(arrival);
     if gate.wait() == Signal::GoHome {
@@ -252,7 +315,7 @@ fn work<W: Workload>(
         operations += workload.block(&mut worker);
     }
     let ended = Instant::now();
-    Some(Shift {
+    Some(Done {
         left: workload.leave(worker),
         started,
         ended,
@@ -367,10 +430,7 @@ mod tests {
         }
     }
 
-    const SHORT: Settings = Settings {
-        threads: 3,
-        duration: Duration::from_millis(5),
-    };
+    const SHORT: Settings = Settings::new(3, Duration::from_millis(5));
 
     #[test]
     fn every_finished_block_is_counted() {
@@ -432,6 +492,34 @@ mod tests {
     }
 
     #[test]
+    fn a_cell_of_cycles_counts_what_all_threads_did() {
+        let workload = Counting {
+            total: AtomicU64::new(0),
+            lose_one: false,
+        };
+        let settings = Settings {
+            threads: 2,
+            pace: Pace::Cycles {
+                warm_up: 10_000,
+                counted: 1_000_000,
+            },
+            pinned: false,
+        };
+        let cell = run("counting", &workload, settings).expect("the counts agree");
+        assert!(cell.operations > 0 && !cell.elapsed.is_zero());
+        // The warm-up's are in the final state, and not in the figure.
+        assert!(cell.operations < workload.total.load(Ordering::Relaxed));
+        let lost = Counting {
+            total: AtomicU64::new(0),
+            lose_one: true,
+        };
+        assert!(matches!(
+            run("counting", &lost, settings),
+            Err(RunError::WrongState { .. })
+        ));
+    }
+
+    #[test]
     fn a_panic_ends_the_cell_with_an_error() {
         for before_the_gate in [true, false] {
             let error = run("panicking", &Panicking { before_the_gate }, SHORT)
@@ -447,7 +535,7 @@ mod tests {
             lose_one: false,
         };
         // No system has room for the last one's stack.
-        let error = run_on("counting", &workload, SHORT, |index| {
+        let error = run_on("counting", &workload, SHORT, Duration::ZERO, |index| {
             let builder = thread::Builder::new();
             if index == 2 {
                 builder.stack_size(1 << 60)
@@ -469,15 +557,8 @@ mod tests {
             total: AtomicU64::new(0),
             lose_one: false,
         };
-        let cell = run(
-            "counting",
-            &workload,
-            Settings {
-                threads: 2,
-                duration: Duration::ZERO,
-            },
-        )
-        .expect("the counts agree");
+        let cell =
+            run("counting", &workload, Settings::new(2, Duration::ZERO)).expect("the counts agree");
         assert!(cell.operations >= 20);
         assert!(cell.rate().is_finite() && cell.rate() > 0.0);
     }

@@ -15,7 +15,7 @@ use std::num::NonZeroU64;
 
 use crate::hash::mix;
 use crate::peers::{AbsorbingSet, Dash, HashedSet, LoggedSet, MutexSet, OrderedSet};
-use crate::runner::{self, Cell, RunError, Settings, Workload};
+use crate::runner::{self, Cell, RunError, STEP, Settings, Workload};
 
 /// A set of open ids that threads share.
 pub trait SetPeer: Sync + Sized {
@@ -326,20 +326,11 @@ impl<P, F> SetDuel<P, F> {
     }
 }
 
-impl<P: SetPeer, S: Stream, F: Fn(u64) -> S + Sync> Workload for SetDuel<P, F> {
-    type Worker = Client<S>;
-    type Left = Client<S>;
-
-    fn worker(&self, thread: usize) -> Client<S> {
-        Client {
-            stream: (self.stream)(thread as u64),
-            until_read: self.changes_per_read(),
-            wrong_answers: 0,
-        }
-    }
-
-    fn block(&self, client: &mut Client<S>) -> u64 {
-        for _ in 0..BLOCK {
+impl<P: SetPeer, S: Stream, F: Fn(u64) -> S + Sync> SetDuel<P, F> {
+    /// So many changes, with the reads in between.
+    #[inline(always)]
+    fn changes(&self, client: &mut Client<S>, changes: u64) -> u64 {
+        for _ in 0..changes {
             let change = client.stream.next();
             match (self.load.answers, change) {
                 (Answers::Ignored, Change::Open(id)) => self.set.open(id),
@@ -360,7 +351,28 @@ impl<P: SetPeer, S: Stream, F: Fn(u64) -> S + Sync> Workload for SetDuel<P, F> {
                 }
             }
         }
-        BLOCK
+        changes
+    }
+}
+
+impl<P: SetPeer, S: Stream, F: Fn(u64) -> S + Sync> Workload for SetDuel<P, F> {
+    type Worker = Client<S>;
+    type Left = Client<S>;
+
+    fn worker(&self, thread: usize) -> Client<S> {
+        Client {
+            stream: (self.stream)(thread as u64),
+            until_read: self.changes_per_read(),
+            wrong_answers: 0,
+        }
+    }
+
+    fn block(&self, client: &mut Client<S>) -> u64 {
+        self.changes(client, BLOCK)
+    }
+
+    fn step(&self, client: &mut Client<S>) -> u64 {
+        self.changes(client, STEP)
     }
 
     fn leave(&self, client: Client<S>) -> Client<S> {

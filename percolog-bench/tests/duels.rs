@@ -8,10 +8,7 @@ use percolog_bench::runner::Settings;
 use percolog_bench::sets::{Answers, Load, Pattern, Question, SetKind};
 
 fn moment(threads: usize) -> Settings {
-    Settings {
-        threads,
-        duration: Duration::from_millis(5),
-    }
+    Settings::new(threads, Duration::from_millis(5))
 }
 
 /// All counters in one test: they are statics, so two cells of one kind must not run at the same time.

@@ -13,10 +13,7 @@ use percolog_bench::runner::Settings;
 const OPERATIONS: usize = 10_000;
 
 fn moment(threads: usize) -> Settings {
-    Settings {
-        threads,
-        duration: Duration::from_millis(10),
-    }
+    Settings::new(threads, Duration::from_millis(10))
 }
 
 #[test]

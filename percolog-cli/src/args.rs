@@ -6,6 +6,8 @@ use std::path::PathBuf;
 use clap::error::ErrorKind;
 use clap::{ColorChoice, CommandFactory, FromArgMatches, Parser, Subcommand, ValueEnum};
 
+use crate::advise;
+use crate::bench;
 use crate::failure::Failure;
 use crate::figures;
 use crate::output::WIDTH;
@@ -44,17 +46,21 @@ pub(crate) enum Command {
     /// One replay, as `replay --sim` simulates it
     #[command(hide = true)]
     ReplayGuest(replay::GuestArguments),
-    /// Make figures of the papers again, on this machine
+    /// Make the figures of the papers and the duels with other libraries, and a page of them
     Figures(figures::Arguments),
-    /// One kind of objects, as `figures log-memory` measures it
+    /// Measure a mixture of your own on percolog's structures and on those that people use today
+    Bench(bench::Arguments),
+    /// One cell of a figure
     #[command(hide = true)]
-    FiguresGuest(figures::GuestArguments),
+    FiguresCell(figures::CellArguments),
     /// Record a trace of a command and all its processes (needs strace)
     Record(Record),
     /// Look at traces
     Trace(Trace),
     /// Run a program on a machine that you do not have: which cache lines are in its way there? (needs QEMU)
-    Sim(sim::Sim),
+    Sim(Box<sim::Sim>),
+    /// Say what is in a program's way on many cores, and what would take its place (needs QEMU; runs it several times)
+    Advise(Box<advise::Advise>),
 }
 
 /// Arguments of `percolog demo`.

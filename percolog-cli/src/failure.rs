@@ -5,6 +5,8 @@ use std::process::ExitCode;
 
 use percolog_bench::runner::RunError;
 
+use crate::output::complain;
+
 /// Why the command did not do what was asked.
 #[derive(Debug)]
 pub(crate) enum Failure {
@@ -38,8 +40,7 @@ impl Failure {
             Self::Output(error) => (format!("cannot write the output: {error}"), 1),
         };
         let line = line.split_whitespace().collect::<Vec<_>>().join(" ");
-        // Not `eprintln!`, which panics when nobody reads stderr; there is nowhere left to complain to then.
-        let _ = io::Write::write_all(&mut io::stderr(), format!("percolog: {line}\n").as_bytes());
+        complain(&format!("percolog: {line}"));
         ExitCode::from(code)
     }
 }

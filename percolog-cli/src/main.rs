@@ -3,7 +3,9 @@
 //! Bad input ends with one line and exit code 2; what is wrong with the machine or a run, with exit code 1.
 //! `percolog sim` passes on the status of the program it ran, and ends with 3 if nothing of it was simulated.
 
+mod advise;
 mod args;
+mod bench;
 mod demo;
 mod doctor;
 mod failure;
@@ -42,9 +44,11 @@ fn run(arguments: &Arguments) -> Result<(), Failure> {
         Command::Replay(replay) => replay::run(replay, &mut output),
         Command::ReplayGuest(guest) => replay::run_guest(guest, &mut output),
         Command::Figures(figures) => figures::run(figures, &mut output),
-        Command::FiguresGuest(guest) => figures::run_guest(guest, &mut output),
+        Command::Bench(bench) => bench::run(bench, &mut output),
+        Command::FiguresCell(cell) => figures::run_cell(cell, &mut output),
         Command::Record(record) => record::run(record, &mut output),
         Command::Trace(trace) => trace_info::run(trace, &mut output),
         Command::Sim(sim) => sim::run(sim, &mut output),
+        Command::Advise(arguments) => advise::run(arguments, &mut output),
     }
 }

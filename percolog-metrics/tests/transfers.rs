@@ -31,6 +31,11 @@ struct Threads {
     atomic: metrics::Counter,
 }
 
+/// On lines of its own: who still leaves the barrier writes to it while others count already, and they would wait for what happens
+/// to stand beside it on the stack.
+#[repr(align(128))]
+struct Apart(Barrier);
+
 /// The same code before the part that counts and in it: what a core reads of the program is fetched before.
 fn updates(shared: &Threads, update: Update) {
     for number in 0..UPDATES {
@@ -60,10 +65,10 @@ fn moved(update: Update) -> Option<f64> {
             histogram: recorder.register_histogram(&Key::from_static_name("size"), &METADATA),
             atomic: metrics::Counter::from_arc(std::sync::Arc::new(AtomicU64::new(0))),
         };
-        let together = Barrier::new(CORES);
+        let together = Apart(Barrier::new(CORES));
         std::thread::scope(|scope| {
             for thread in 0..CORES {
-                let (recorder, shared, together) = (&recorder, &shared, &together);
+                let (recorder, shared, together) = (&recorder, &shared, &together.0);
                 scope.spawn(move || {
                     percolog_roi::core(thread);
                     with_local_recorder(recorder, || {

@@ -10,6 +10,8 @@
 //! * [`trace`]: recorded runs of real programs: the file format, and recording with `strace`.
 //! * [`subsystem`]: the subsystems of an operating system that programs update, and what each can be made of.
 //! * [`mapdb`]: a study of its own, which no trace drives: the mapping database of a kernel whose address spaces share pages.
+//! * [`faults`]: another one: the page-fault path of a kernel, each object of which can be shared or distributed.
+//! * [`counters`]: requests that are counted, in four ways behind one interface.
 //! * [`loops`]: benchmarks of the papers as traces that nobody recorded.
 //! * [`replay`]: a trace driven through the objects of a subsystem on several threads, checked or timed.
 //!
@@ -29,6 +31,8 @@
 //! ```
 
 mod address_space;
+pub mod counters;
+pub mod faults;
 pub mod loops;
 pub mod mapdb;
 pub mod replay;

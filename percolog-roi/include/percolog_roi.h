@@ -8,7 +8,7 @@
  *
  * A marked program runs unchanged where there is no simulator: each mark is one system call with a number that no kernel has.
  * It costs 50 to 200 ns, does not touch errno, and is a barrier for the compiler, not for the processor. On other targets than
- * x86-64 Linux a mark is nothing at all.
+ * Linux on x86-64 and aarch64 a mark is nothing at all.
  *
  * Every function returns 1 if a simulator has answered, and 0 otherwise.
  *
@@ -45,6 +45,18 @@ static inline int percolog_roi_mark(uint64_t operation, uint64_t second, uint64_
 			 : "a"((int64_t)PERCOLOG_ROI_SYSTEM_CALL), "D"(operation), "S"(second), "d"(third), "r"(in_r10), "r"(in_r8)
 			 : "rcx", "r11", "memory");
 	return answer == 0;
+#elif defined(__aarch64__) && defined(__linux__) && defined(__GNUC__)
+	register uint64_t in_x8 __asm__("x8") = PERCOLOG_ROI_SYSTEM_CALL;
+	register uint64_t in_x0 __asm__("x0") = operation;
+	register uint64_t in_x1 __asm__("x1") = second;
+	register uint64_t in_x2 __asm__("x2") = third;
+	register uint64_t in_x3 __asm__("x3") = fourth;
+	register uint64_t in_x4 __asm__("x4") = fifth;
+	__asm__ volatile("svc #0"
+			 : "+r"(in_x0)
+			 : "r"(in_x8), "r"(in_x1), "r"(in_x2), "r"(in_x3), "r"(in_x4)
+			 : "memory");
+	return in_x0 == 0;
 #else
 	(void)operation;
 	(void)second;

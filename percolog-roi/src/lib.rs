@@ -30,7 +30,7 @@
 //!
 //! On a real kernel, one refused system call a mark: 50 to 200 ns, depending on the processor and on what the kernel does against
 //! speculation (the example `cost` measures it). No allocation, no atomic, no lock: wait-free. `errno` is left alone. On other
-//! targets than x86-64 Linux, and under Miri, a mark is nothing at all.
+//! targets than Linux on x86-64 and aarch64, and under Miri, a mark is nothing at all.
 //!
 //! Each mark is a barrier for the compiler: no access to memory is moved across it. It is none for the processor.
 //!
@@ -47,8 +47,8 @@
 
 /// What a mark looks like to a simulator: the number of the system call, and the first argument, which says what is marked.
 ///
-/// The arguments are in the registers of the x86-64 Linux system-call convention: `rdi`, `rsi`, `rdx`, `r10`, `r8`. A simulator
-/// answers 0. The numbers will not change: a program that is marked today can be simulated by any later simulator.
+/// The arguments are in the registers of the Linux system-call convention: `rdi`, `rsi`, `rdx`, `r10`, `r8` on x86-64, `x0` to
+/// `x4` on aarch64. A simulator answers 0. The numbers will not change: a program that is marked today can be simulated by any later simulator.
 pub mod protocol {
     /// The number of the system call: "PERO" in ASCII, far above those that kernels use.
     pub const SYSTEM_CALL: u64 = 0x5045_524F;
@@ -146,8 +146,33 @@ fn mark(operation: u64, arguments: [u64; 4]) -> bool {
     answer == 0
 }
 
+/// One mark, and whether it was answered.
+#[cfg(all(target_os = "linux", target_arch = "aarch64", not(miri)))]
+#[inline]
+fn mark(operation: u64, arguments: [u64; 4]) -> bool {
+    let answer: u64;
+    // SAFETY: as on x86-64; the kernel changes no register but the answer's.
+    unsafe {
+        core::arch::asm!(
+            "svc #0",
+            in("x8") protocol::SYSTEM_CALL,
+            inlateout("x0") operation => answer,
+            in("x1") arguments[0],
+            in("x2") arguments[1],
+            in("x3") arguments[2],
+            in("x4") arguments[3],
+            options(nostack),
+        );
+    }
+    answer == 0
+}
+
 /// There is no simulator for this target.
-#[cfg(not(all(target_os = "linux", target_arch = "x86_64", not(miri))))]
+#[cfg(not(all(
+    target_os = "linux",
+    any(target_arch = "x86_64", target_arch = "aarch64"),
+    not(miri)
+)))]
 #[inline]
 fn mark(_operation: u64, _arguments: [u64; 4]) -> bool {
     false

@@ -47,6 +47,7 @@
 use std::cell::{Cell, RefCell};
 use std::fmt;
 use std::io::{self, Write};
+use std::path::PathBuf;
 use std::process::ExitStatus;
 use std::time::Duration;
 
@@ -66,7 +67,7 @@ const EARLIER: &str = "PERCOLOG_SIM_EARLIER";
 const REQUIRED: &str = "PERCOLOG_SIM_REQUIRED";
 
 /// The program ends with this status after the closure. The test harness never does: it ends with 0 if there was no such test.
-const CAME_TO_ITS_END: i32 = 93;
+pub(crate) const CAME_TO_ITS_END: i32 = 93;
 
 /// Fails the test in which it is called if `workload` needs more than `max_per_operation` transfers and ownership upgrades for
 /// each of its operations, on a machine with that many cores. See the [module](self).
@@ -156,16 +157,10 @@ impl Assertion {
     pub fn measure_or_skip(&self, workload: impl FnOnce()) -> Option<Measured> {
         match self.measure(workload) {
             Ok(measured) => Some(measured),
-            Err(MeasureError::Inside) => None,
-            Err(error @ MeasureError::Unavailable(_)) => {
-                let required = std::env::var_os(REQUIRED).is_some_and(|set| set == "1");
-                assert!(!required, "{REQUIRED}=1, but {error}");
-                let test = test_name().unwrap_or_default();
-                // Past the harness, which keeps to itself what a passing test prints. Nobody may be listening.
-                let _ = writeln!(io::stderr(), "SKIPPED: {test}: {error}");
+            Err(error) => {
+                skip_or_panic(&error);
                 None
             }
-            Err(error) => panic!("{error}"),
         }
     }
 
@@ -178,7 +173,7 @@ impl Assertion {
     ///
     /// Where nothing was measured: see [`MeasureError`].
     pub fn measure(&self, workload: impl FnOnce()) -> Result<Measured, MeasureError> {
-        if std::env::var_os(INSIDE).is_some() {
+        if is_inside() {
             return inside(workload);
         }
         let result = self.outside();
@@ -193,6 +188,15 @@ impl Assertion {
 
     /// Starts this program again, under the simulator, for the test on whose thread this is.
     fn outside(&self) -> Result<Measured, MeasureError> {
+        let (simulation, program, test) = self.again()?;
+        let run = simulation
+            .run(&program, only(&test))
+            .map_err(MeasureError::Simulation)?;
+        Measured::of(&run, &test)
+    }
+
+    /// How this program is started again, its path, and the test on whose thread this is.
+    pub(crate) fn again(&self) -> Result<(Simulation, PathBuf, String), MeasureError> {
         let test = test_name().ok_or(MeasureError::NotInATest)?;
         let machine = self.machine.clone().map_err(MeasureError::Machine)?;
         crate::run::available().map_err(MeasureError::Unavailable)?;
@@ -200,28 +204,58 @@ impl Assertion {
         let earlier = BEFORE
             .with_borrow(serde_json::to_string)
             .expect("figures and names can be written as JSON");
-        let run = Simulation::new(machine)
+        let simulation = Simulation::new(machine)
             .run_ahead(self.run_ahead)
             .seed(self.seed)
             .timeout(self.timeout)
             .capture(true)
             .env(EARLIER, earlier)
             // A panic's message is what is shown; finding the names for a backtrace would be simulated, and take minutes.
-            .env("RUST_BACKTRACE", "0")
-            // One test, on a thread of its own, whose output is ours.
-            .run(
-                &program,
-                [
-                    "--exact",
-                    &test,
-                    "--nocapture",
-                    "--test-threads=1",
-                    "--include-ignored",
-                ],
-            )
-            .map_err(MeasureError::Simulation)?;
-        Measured::of(&run, &test)
+            .env("RUST_BACKTRACE", "0");
+        Ok((simulation, program, test))
     }
+
+    /// See [`seed`](Self::seed).
+    pub(crate) fn first_seed(&self) -> u64 {
+        self.seed
+    }
+}
+
+/// Arguments for the harness: one test, on a thread of its own, whose output is ours.
+pub(crate) fn only(test: &str) -> [&str; 5] {
+    [
+        "--exact",
+        test,
+        "--nocapture",
+        "--test-threads=1",
+        "--include-ignored",
+    ]
+}
+
+/// What becomes of a test that could not measure: it is skipped where there is no simulator, and fails otherwise.
+#[track_caller]
+pub(crate) fn skip_or_panic(error: &MeasureError) {
+    match error {
+        MeasureError::Inside => {}
+        MeasureError::Unavailable(_) => {
+            let required = std::env::var_os(REQUIRED).is_some_and(|set| set == "1");
+            assert!(!required, "{REQUIRED}=1, but {error}");
+            let test = test_name().unwrap_or_default();
+            // Past the harness, which keeps to itself what a passing test prints. Nobody may be listening.
+            let _ = writeln!(io::stderr(), "SKIPPED: {test}: {error}");
+        }
+        error => panic!("{error}"),
+    }
+}
+
+/// Whether this process is simulated.
+pub(crate) fn is_inside() -> bool {
+    std::env::var_os(INSIDE).is_some()
+}
+
+/// This test has come past something that is no measurement, and that has to be counted all the same.
+pub(crate) fn came_to_nothing() {
+    BEFORE.with_borrow_mut(|before| before.push(None));
 }
 
 thread_local! {
@@ -238,7 +272,7 @@ fn test_name() -> Option<String> {
 }
 
 /// What a measurement is inside the simulator. It only returns on the way to the one that is wanted.
-fn inside(workload: impl FnOnce()) -> Result<Measured, MeasureError> {
+pub(crate) fn inside(workload: impl FnOnce()) -> Result<Measured, MeasureError> {
     let Ok(earlier) = std::env::var(EARLIER) else {
         // Somebody simulates the whole test program, by hand.
         workload();
@@ -282,7 +316,7 @@ pub struct Measured {
 
 impl Measured {
     fn of(run: &Run, test: &str) -> Result<Self, MeasureError> {
-        let output = || last_lines(&run.stderr);
+        let output = || last_lines(&run.stderr, LINES);
         if run.timed_out {
             return Err(MeasureError::TimedOut { output: output() });
         }
@@ -467,12 +501,14 @@ impl std::error::Error for MeasureError {
     }
 }
 
+/// How many lines of a failed workload's output are shown.
+const LINES: usize = 20;
+
 /// The end of what a program wrote.
-fn last_lines(output: &[u8]) -> String {
-    const LINES: usize = 20;
+pub(crate) fn last_lines(output: &[u8], most: usize) -> String {
     let text = String::from_utf8_lossy(output);
     let lines: Vec<&str> = text.trim_end().lines().collect();
-    lines[lines.len().saturating_sub(LINES)..].join("\n")
+    lines[lines.len().saturating_sub(most)..].join("\n")
 }
 
 #[cfg(test)]
@@ -544,11 +580,11 @@ mod tests {
     #[test]
     fn only_the_end_of_the_output_is_shown() {
         let output: String = (0..100).map(|line| format!("line {line}\n")).collect();
-        let shown = last_lines(output.as_bytes());
+        let shown = last_lines(output.as_bytes(), LINES);
         assert!(
             shown.starts_with("line 80\n") && shown.ends_with("line 99"),
             "{shown}"
         );
-        assert_eq!(last_lines(b""), "");
+        assert_eq!(last_lines(b"", LINES), "");
     }
 }

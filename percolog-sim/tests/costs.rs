@@ -7,6 +7,9 @@
 
 #![cfg(all(target_os = "linux", target_arch = "x86_64"))]
 
+#[path = "common/skip.rs"]
+mod skip;
+
 use std::arch::asm;
 use std::arch::x86_64::{_mm_lfence, _rdtsc};
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -16,6 +19,7 @@ use std::time::Duration;
 use percolog_sim::machine;
 use percolog_sim::model::{Costs, Machine, TICKS_PER_CYCLE, Ticks};
 use percolog_sim::run::{Simulation, available};
+use skip::is_here;
 
 /// Names the guest that the program is to be.
 const GUEST: &str = "PERCOLOG_SIM_TEST_COSTS";
@@ -191,12 +195,7 @@ fn guest() {
 
 /// What a guest printed on a machine; nothing where it cannot be simulated.
 fn simulate(machine: &Machine, guest: &str) -> Option<Figures> {
-    if let Err(missing) = available() {
-        assert!(
-            std::env::var_os("PERCOLOG_SIM_REQUIRED").is_none(),
-            "{missing}"
-        );
-        eprintln!("SKIPPED: {guest}: {missing}");
+    if !is_here(available()) {
         return None;
     }
     let program = std::env::current_exe().expect("this program");

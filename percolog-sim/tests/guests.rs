@@ -4,17 +4,23 @@
 
 #![cfg(all(target_os = "linux", target_arch = "x86_64"))]
 
+#[path = "common/program.rs"]
+mod program;
+#[path = "common/skip.rs"]
+mod skip;
+
 use std::ffi::OsStr;
 use std::os::unix::fs::PermissionsExt;
 use std::os::unix::process::ExitStatusExt;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::Command;
 use std::time::Duration;
 
 use percolog_sim::machine;
 use percolog_sim::report::{Ending, ProcessResult};
 use percolog_sim::run::{Run, Simulation, available};
-use tempfile::TempDir;
+use program::Program;
+use skip::is_here;
 
 /// None of these programs takes more than a few seconds; one that hangs must not hang the tests.
 const PATIENCE: Duration = Duration::from_secs(100);
@@ -23,63 +29,40 @@ const SIGABRT: i32 = 6;
 const SIGSEGV: i32 = 11;
 const SIGTERM: i32 = 15;
 
-fn skip(why: &str) {
-    let test = std::thread::current();
-    eprintln!("SKIPPED: {}: {why}", test.name().unwrap_or("a test"));
-}
-
-/// A program of `tests/guests`, in a folder that goes away with it.
-struct Guest {
-    folder: TempDir,
-    program: PathBuf,
-}
+/// A program of `tests/guests`.
+struct Guest(Program);
 
 impl Guest {
     /// Compiles the program; nothing if that is not possible here.
     fn compile(source: &str) -> Option<Guest> {
-        if let Err(missing) = available() {
-            skip(&missing.to_string());
+        if !is_here(available()) {
             return None;
         }
-        let path = Path::new(env!("CARGO_MANIFEST_DIR"))
-            .join("tests/guests")
-            .join(source);
-        let folder = tempfile::tempdir().expect("a temporary folder");
-        let program = folder
-            .path()
-            .join(path.file_stem().expect("sources have names"));
-        let mut compiler = match path.extension().and_then(OsStr::to_str) {
-            Some("c") => Command::new("cc"),
-            Some("cc") => Command::new("c++"),
-            _ => Command::new("go"),
-        };
-        if compiler.get_program() == "go" {
+        let compiler = |folder: &Path| {
+            let (compiler, options) = match Path::new(source).extension().and_then(OsStr::to_str) {
+                Some("c") => ("cc", &["-O1", "-pthread"][..]),
+                Some("cc") => ("c++", &["-O1", "-pthread"][..]),
+                _ => ("go", &["build"][..]),
+            };
+            let mut compiler = Command::new(compiler);
+            compiler.args(options);
             if std::env::var_os("HOME").is_none() {
-                compiler.env("GOCACHE", folder.path().join("cache"));
+                compiler.env("GOCACHE", folder.join("cache"));
             }
-            compiler.args(["build", "-o"]).arg(&program);
-        } else {
-            compiler.args(["-O1", "-pthread", "-o"]).arg(&program);
-        }
-        match compiler.arg(&path).output() {
-            Ok(output) => assert!(
-                output.status.success(),
-                "{source}: {}",
-                String::from_utf8_lossy(&output.stderr)
-            ),
-            Err(error) => {
-                skip(&format!("{}: {error}", compiler.get_program().display()));
-                return None;
-            }
-        }
-        Some(Guest { folder, program })
+            compiler
+        };
+        Program::compile(&format!("tests/guests/{source}"), compiler).map(Guest)
+    }
+
+    fn folder(&self) -> &Path {
+        self.0.path.parent().expect("it lies in one")
     }
 
     fn run(&self, simulation: Simulation, arguments: &[&str]) -> Outcome {
         let run = simulation
             .capture(true)
             .timeout(PATIENCE)
-            .run(&self.program, arguments)
+            .run(&self.0.path, arguments)
             .expect("the simulation leaves a result");
         let run = Outcome(run);
         assert!(!run.0.timed_out, "it hangs: {}", run.said());
@@ -202,7 +185,7 @@ fn a_process_with_48_threads_that_spin_can_be_ended() {
     let run = on_48_cores()
         .capture(true)
         .timeout(Duration::from_secs(3))
-        .run(&guest.program, ["spin"])
+        .run(&guest.0.path, ["spin"])
         .expect("it leaves a result");
     assert!(run.timed_out, "it spins for ever: {}", run.status);
     assert_eq!(
@@ -335,11 +318,26 @@ fn the_guest_sees_the_described_machine() {
 }
 
 #[test]
+fn a_program_that_closes_all_files_and_changes_its_user_is_followed() {
+    let Some(guest) = Guest::compile("closes_all.c") else {
+        return;
+    };
+    // Whoever it becomes may run it.
+    std::fs::set_permissions(guest.folder(), PermissionsExt::from_mode(0o711))
+        .expect("the folder's mode");
+    let run = guest.run(on_48_cores(), &[]);
+    run.ended(7, "before: 0\nstill there: 0\nafter: 0\n");
+    assert_eq!(run.count(Ending::Exec), 1);
+    assert_eq!(run.count(Ending::Exit), 1, "it was simulated to its end");
+    assert!(run.0.processes[0].unsimulated.is_empty());
+}
+
+#[test]
 fn executed_programs_are_followed() {
     let Some(guest) = Guest::compile("executes.c") else {
         return;
     };
-    let folder = guest.folder.path();
+    let folder = guest.folder();
     let script = folder.join("script");
     std::fs::write(&script, "#!/bin/sh -e\necho script \"$0\" \"$@\"\nexit 6\n").expect("a script");
     std::fs::set_permissions(&script, PermissionsExt::from_mode(0o755)).expect("its mode");

@@ -4,6 +4,9 @@
 
 #![cfg(all(target_os = "linux", target_arch = "x86_64"))]
 
+#[path = "common/skip.rs"]
+mod skip;
+
 use std::ffi::{OsStr, OsString};
 use std::fmt::Write as _;
 use std::fs;
@@ -19,22 +22,15 @@ use std::time::{Duration, Instant};
 use percolog_sim::machine;
 use percolog_sim::report::{Ending, ProcessResult};
 use percolog_sim::run::{Run, Simulation, available};
+use skip::{is_here, skip};
 use tempfile::TempDir;
 
 /// None of these programs takes more than a few seconds; one that hangs must not hang the tests.
 const PATIENCE: Duration = Duration::from_secs(100);
 
-fn skip(why: &str) {
-    let test = thread::current();
-    eprintln!("SKIPPED: {}: {why}", test.name().unwrap_or("a test"));
-}
-
 /// Whether all these programs are here, and QEMU.
 fn all_here(programs: &[&str]) -> bool {
-    if let Err(missing) = available() {
-        let required = std::env::var_os("PERCOLOG_SIM_REQUIRED").is_some_and(|set| set == "1");
-        assert!(!required, "PERCOLOG_SIM_REQUIRED=1, but {missing}");
-        skip(&missing.to_string());
+    if !is_here(available()) {
         return false;
     }
     let missing = programs.iter().find(|program| find(program).is_none());

@@ -30,6 +30,9 @@
 //! | the same for a few entries that are gone through in order | [`collections::OrderedList`] |
 //! | nodes of a lock-free structure of your own | [`reclaim::Domain`]: they are destroyed when nobody can be reading them |
 //! | the same, allocated and freed all the time, on all cores | [`slab::Slab`]: a thread's own lists; what others free goes home in batches |
+//! | an object of which each core should have its own part, or whose implementation is to change while it is used | [`clustered::ObjectRef`]: callers name the interface; behind it is one representative, or one a slot |
+//! | requests under way, counted so that they can be held off and waited for | [`clustered::requests::RequestCounter`]: enter and leave in 2 ns, and the count is exact when it matters |
+//! | elements that all threads look up, lock and change, and that are removed now and then | [`clustered::dhash::DHash`]: a thread's own part of each, found without touching what others use |
 //! | a lock in each of those nodes | [`lock::NodeLock`]: it knows that its node was freed |
 //! | counters, gauges and histograms of the `metrics` facade or of `prometheus-client` | the crates `percolog-metrics` and `percolog-prometheus` |
 //! | an `Arc` that threads clone and drop all the time | [`refcount::CoreArc`]: a clone writes its thread's memory only, the value is destroyed a little later |
@@ -173,6 +176,8 @@ extern crate std;
 
 mod sync;
 
+#[cfg(feature = "alloc")]
+pub mod clustered;
 #[cfg(feature = "alloc")]
 pub mod collections;
 #[cfg(feature = "alloc")]

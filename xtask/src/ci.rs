@@ -49,13 +49,14 @@ pub(crate) fn run(workspace: &Workspace, tools: &Tools, time: Duration, report: 
     bare_metal(workspace, report);
     oldest_rust(workspace, report);
     publish(workspace, report);
+    figures(workspace, report);
     address_sanitizer(workspace, report);
     thread_sanitizer(workspace, report);
     test::run(workspace, tools, report);
     mutations(workspace, time.saturating_sub(report.elapsed()), report);
 }
 
-/// Every package with all of its features; without the libraries of the peers in C, the benchmarks without those.
+/// Every package with all of its features; without the libraries of the peers in C, the benchmarks and what is made of them without those.
 fn all_features(tools: &Tools) -> &'static [&'static [&'static str]] {
     if tools.c_peers {
         &[&["--workspace", "--all-features"]]
@@ -65,9 +66,20 @@ fn all_features(tools: &Tools) -> &'static [&'static [&'static str]] {
                 "--workspace",
                 "--exclude",
                 "percolog-bench",
+                "--exclude",
+                "percolog-figures",
+                "--exclude",
+                "percolog-cli",
                 "--all-features",
             ],
-            &["-p", "percolog-bench"],
+            &[
+                "-p",
+                "percolog-bench",
+                "-p",
+                "percolog-figures",
+                "-p",
+                "percolog-cli",
+            ],
         ]
     }
 }
@@ -86,6 +98,14 @@ fn documentation(workspace: &Workspace, tools: &Tools, report: &mut Report) {
         command.args(*packages).env("RUSTDOCFLAGS", "-D warnings");
         report.run("documentation", Counting::Nothing, LIMIT, &mut command);
     }
+}
+
+/// Every figure of the catalogue, in a quick look: from a cell to the page. A cell that fails, though it could be run, fails the step.
+fn figures(workspace: &Workspace, report: &mut Report) {
+    let folder = workspace.target_for("figures");
+    let mut command = cargo(workspace, &["run", "--release", "--", "figures", "run"]);
+    command.args(["--quick", "--results"]).arg(folder);
+    report.run("figures, a quick look", Counting::One, LIMIT, &mut command);
 }
 
 /// Each promise, broken once: the tests must notice.

@@ -1,4 +1,5 @@
-//! What a developer of percolog runs: `cargo xtask test`, `ci`, `floors`, `lines`, `mutate`.
+//! What a developer of percolog runs: `cargo xtask test`, `ci`, `floors`, `lines`, `mutate`, `worst-lines`,
+//! `tutorial`.
 //!
 //! Each command ends with an exit status of 0 only if nothing failed. What cannot run on this machine is skipped
 //! loudly: it is named, counted, and the way to make it run is printed.
@@ -13,7 +14,9 @@ mod report;
 mod test;
 mod toolchain;
 mod tools;
+mod tutorial;
 mod workspace;
+mod worst;
 
 use std::process::ExitCode;
 use std::time::Duration;
@@ -64,6 +67,16 @@ enum Command {
         #[arg(long)]
         verbose: bool,
     },
+    /// Run ten programs that nobody here wrote under the simulator, and write a page about their worst lines.
+    WorstLines {
+        /// The programs to run; all of them when left out.
+        names: Vec<String>,
+        /// Run none, and make the page of what earlier runs have left.
+        #[arg(long, conflicts_with = "names")]
+        render: bool,
+    },
+    /// Run the tutorial's program on machines of many sizes, and make the tutorial's pictures.
+    Tutorial,
 }
 
 /// Options of the commands that run many steps.
@@ -116,6 +129,8 @@ fn run(command: Command) -> Result<bool> {
             list,
             verbose,
         } => mutate::command(&workspace, name.as_deref(), list, verbose),
+        Command::Tutorial => tutorial::command(&workspace),
+        Command::WorstLines { names, render } => worst::command(&workspace, &names, render),
     }
 }
 

@@ -66,6 +66,7 @@ pub(crate) fn run(workspace: &Workspace, tools: &Tools, report: &mut Report) {
     musl(workspace, tools, report);
     aarch64(workspace, tools, report);
     toy_kernel(workspace, report);
+    stranger(workspace, tools, report);
     instructions(workspace, tools, report)
 }
 
@@ -289,6 +290,20 @@ fn toy_kernel(workspace: &Workspace, report: &mut Report) {
         .current_dir(folder)
         .env("CARGO_TARGET_DIR", workspace.target_for("toy-kernel"));
     report.run(NAME, Counting::One, LIMIT, &mut command)
+}
+
+/// A crate of somebody who knows the simulator from its documentation alone: its tests on simulated machines, as its owner runs them.
+fn stranger(workspace: &Workspace, tools: &Tools, report: &mut Report) {
+    const NAME: &str = "a stranger's crate";
+    let folder = workspace.root.join("percolog-sim/examples/stranger");
+    let mut command = cargo(workspace, &["test"]);
+    command
+        .current_dir(folder)
+        .env("CARGO_TARGET_DIR", workspace.target_for("stranger"));
+    if tools.simulator {
+        command.env("PERCOLOG_SIM_REQUIRED", "1");
+    }
+    report.run(NAME, Counting::Tests, LIMIT, &mut command)
 }
 
 /// The instruction counts of the single-thread paths, against their budgets.

@@ -13,8 +13,8 @@ use percolog_bench::runner::{Cell, Figure, RunError, Settings};
 use percolog_bench::sets::{Answers, Load, Pattern, SetKind};
 
 use crate::{
-    Effort, Measured, entries, events, in_use, latency, lifetimes, maps, names, objects, reads,
-    reclaim, reducers, references, sweeps,
+    Effort, Measured, clustered, dhash, entries, events, in_use, latency, lifetimes, maps, names,
+    objects, pages, reads, reclaim, reducers, references, sweeps,
 };
 
 /// What a number counts.
@@ -152,7 +152,7 @@ impl Line {
 /// A part of the figures, and how they are measured.
 type Group = (&'static str, fn(Effort) -> Measured);
 
-const GROUPS: [Group; 18] = [
+const GROUPS: [Group; 21] = [
     ("operations", |effort| Ok(single_operations(effort))),
     ("counters", counters),
     ("reads", reads::all),
@@ -172,6 +172,9 @@ const GROUPS: [Group; 18] = [
     ("maps", maps::all),
     ("namespace", names::all),
     ("slab", objects::all),
+    ("clustered", clustered::all),
+    ("dhash", dhash::all),
+    ("pages", pages::all),
     ("ratios", sweeps::read_ratios),
     ("freeing", |effort| {
         let mut lines = freeing(effort);
@@ -253,10 +256,7 @@ pub(crate) fn duel<const N: usize>(
     threads: usize,
     contestants: [&dyn Fn(Settings) -> Result<Cell, RunError>; N],
 ) -> Result<[Figure; N], RunError> {
-    let settings = Settings {
-        threads,
-        duration: effort.cell,
-    };
+    let settings = Settings::new(threads, effort.cell);
     let mut rates: [Vec<f64>; N] = std::array::from_fn(|_| Vec::with_capacity(effort.cells));
     for _ in 0..effort.cells {
         for (contestant, rates) in contestants.iter().zip(&mut rates) {

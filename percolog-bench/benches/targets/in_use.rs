@@ -78,10 +78,7 @@ fn beside_others(effort: Effort, threads: usize, load: Load, what: &str) -> Meas
 
 /// What each takes after two threads have acquired and released.
 fn bytes(effort: Effort) -> Measured {
-    let settings = Settings {
-        threads: 2,
-        duration: effort.cell,
-    };
+    let settings = Settings::new(2, effort.cell);
     let load = Load {
         pattern: Pattern::Pairs,
         updates_per_read: None,

@@ -4,6 +4,8 @@
 //! for one group of figures; `-- --json` for programs. With `--features c-peers` the reclaimers in C take part. It says which targets are met and does not fail when one is missed: a figure is the machine's as much as
 //! the library's, and a machine that is shared has bad moments.
 
+mod clustered;
+mod dhash;
 mod entries;
 mod events;
 mod figures;
@@ -13,6 +15,7 @@ mod lifetimes;
 mod maps;
 mod names;
 mod objects;
+mod pages;
 mod reads;
 mod reclaim;
 mod reducers;

@@ -1,43 +1,52 @@
 //! Tables that are looked up and changed on every thread: a large hash map beside `dashmap`, a short list in order beside
 //! `crossbeam-skiplist`.
 
-use percolog_bench::maps::{DashTable, FEW_KEYS, KEYS, OurList, OurMap, SkipTable, Table, mixed};
+use percolog_bench::maps::{
+    DashTable, FEW_KEYS, KEYS, Load, OurList, OurMap, SkipTable, Table, run,
+};
+use percolog_bench::runner::RunError;
 
-use crate::figures::{Line, Unit, medians, on};
+use crate::figures::{self, Line, Unit, on};
 use crate::{Effort, Measured};
-
-const OPERATIONS: usize = 300_000;
 
 pub(crate) fn all(effort: Effort) -> Measured {
     let mut lines = Vec::new();
     for threads in [1, 2] {
         for reads in [100, 90, 50] {
-            lines.push(duel::<OurMap, DashTable>(effort, KEYS, threads, reads));
+            let load = Load::of(KEYS, reads);
+            lines.push(duel::<OurMap, DashTable>(effort, threads, load)?);
         }
     }
     for threads in [1, 2] {
         for reads in [100, 90, 50] {
-            lines.push(duel::<OurList, SkipTable>(effort, FEW_KEYS, threads, reads));
+            let load = Load::of(FEW_KEYS, reads);
+            lines.push(duel::<OurList, SkipTable>(effort, threads, load)?);
         }
     }
     Ok(lines)
 }
 
-fn duel<Ours: Table, Theirs: Table>(effort: Effort, keys: u64, threads: usize, reads: u64) -> Line {
-    let [ours, theirs] = medians(
-        effort.samples,
-        [&|| mixed::<Ours>(keys, threads, reads, OPERATIONS), &|| {
-            mixed::<Theirs>(keys, threads, reads, OPERATIONS)
+fn duel<Ours: Table, Theirs: Table>(
+    effort: Effort,
+    threads: usize,
+    load: Load,
+) -> Result<Line, RunError> {
+    let [ours, theirs] = figures::duel(
+        effort,
+        threads,
+        [&|settings| run::<Ours>(settings, load), &|settings| {
+            run::<Theirs>(settings, load)
         }],
+    )?;
+    let name = format!(
+        "{}, {} keys, {} % lookups, {}",
+        Ours::NAME,
+        load.keys,
+        load.reads,
+        on(threads)
     );
-    Line::published(
-        format!(
-            "{}, {keys} keys, {reads} % lookups, {}",
-            Ours::NAME,
-            on(threads)
-        ),
-        ours,
-        Unit::Nanoseconds,
+    Ok(
+        Line::published(name, ours.nanoseconds(threads), Unit::Nanoseconds)
+            .beside(Theirs::NAME, theirs.nanoseconds(threads)),
     )
-    .beside(Theirs::NAME, theirs)
 }

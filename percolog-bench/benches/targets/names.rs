@@ -1,58 +1,58 @@
 //! Namespaces, beside an array that somebody else keeps valid, and beside `sharded-slab`.
 
-use percolog_bench::names::{Names, OurNames, SlabNames, array_lookups, elsewhere, local, lookups};
+use percolog_bench::exchange::Place;
+use percolog_bench::names::{ArrayNames, Lookups, Names, OurNames, SlabNames, given_out, lookups};
 
-use crate::figures::{Line, Target, Unit, medians, on};
+use crate::figures::{Line, Target, Unit, duel, on};
 use crate::{Effort, Measured};
 
 pub(crate) fn all(effort: Effort) -> Measured {
     let mut lines = Vec::new();
     for threads in [1, 2] {
-        for (values, rounds) in [(4096, 200), (200_000, 4)] {
-            let [array, ours, theirs] = medians(
-                effort.samples,
+        for values in [4096, 200_000] {
+            let [array, ours, theirs] = duel(
+                effort,
+                threads,
                 [
-                    &|| array_lookups(threads, values, rounds),
-                    &|| lookups::<OurNames>(threads, values, rounds),
-                    &|| lookups::<SlabNames>(threads, values, rounds),
+                    &|settings| lookups::<ArrayNames>(settings, values),
+                    &|settings| lookups::<OurNames>(settings, values),
+                    &|settings| lookups::<SlabNames>(settings, values),
                 ],
-            );
+            )?;
+            let array = array.nanoseconds(threads);
             let line = |name: &str, value| {
                 let name = format!("{name}, a lookup among {values}, {}", on(threads));
                 Line::published(name, value, Unit::Nanoseconds)
-                    .beside("an array with generations", array)
+                    .beside(<ArrayNames as Lookups>::NAME, array)
             };
-            lines.push(line(OurNames::NAME, ours).target(Target::RatioAtMost(1.5)));
-            lines.push(line(SlabNames::NAME, theirs));
+            let ours = line(<OurNames as Names>::NAME, ours.nanoseconds(threads));
+            lines.push(ours.target(Target::RatioAtMost(1.5)));
+            lines.push(line(
+                <SlabNames as Names>::NAME,
+                theirs.nanoseconds(threads),
+            ));
         }
-        let [ours, theirs] = medians(
-            effort.samples,
-            [&|| local::<OurNames>(threads, 5000), &|| {
-                local::<SlabNames>(threads, 5000)
-            }],
-        );
-        lines.push(
-            Line::published(
-                format!("Namespace, insert and remove here, {}", on(threads)),
-                ours,
-                Unit::Nanoseconds,
-            )
-            .beside(SlabNames::NAME, theirs),
-        );
+        for (place, what) in [
+            (Place::Here, "insert and remove here"),
+            (Place::Elsewhere, "insert here and remove there"),
+        ] {
+            if (threads, place) == (1, Place::Elsewhere) {
+                continue;
+            }
+            let [ours, theirs] = duel(
+                effort,
+                threads,
+                [
+                    &|settings| given_out::<OurNames>(settings, place),
+                    &|settings| given_out::<SlabNames>(settings, place),
+                ],
+            )?;
+            let name = format!("Namespace, {what}, {}", on(threads));
+            lines.push(
+                Line::published(name, ours.nanoseconds(threads), Unit::Nanoseconds)
+                    .beside(<SlabNames as Names>::NAME, theirs.nanoseconds(threads)),
+            );
+        }
     }
-    let [ours, theirs] = medians(
-        effort.samples,
-        [&|| elsewhere::<OurNames>(200), &|| {
-            elsewhere::<SlabNames>(200)
-        }],
-    );
-    lines.push(
-        Line::published(
-            "Namespace, insert here and remove there",
-            ours,
-            Unit::Nanoseconds,
-        )
-        .beside(SlabNames::NAME, theirs),
-    );
     Ok(lines)
 }

@@ -112,10 +112,7 @@ fn contestants() -> Vec<ReclaimerKind> {
 fn sections(effort: Effort) -> Measured {
     let mut lines = Vec::new();
     for threads in [1, 2] {
-        let settings = Settings {
-            threads,
-            duration: effort.cell,
-        };
+        let settings = Settings::new(threads, effort.cell);
         let nanoseconds = Results::of(
             &contestants(),
             effort.cells,
@@ -158,10 +155,7 @@ fn rates(effort: Effort) -> Measured {
         (2, &[0, 10, 50, 90]),
         (8, &[50]),
     ] {
-        let settings = Settings {
-            threads,
-            duration: effort.cell,
-        };
+        let settings = Settings::new(threads, effort.cell);
         let mut kinds = contestants();
         if threads > 2 {
             // Those that wait do so for threads that have no processor: their figures would be the scheduler's.
@@ -260,10 +254,7 @@ impl Times {
 
 fn latencies(effort: Effort) -> Measured {
     let mut lines = Vec::new();
-    let settings = Settings {
-        threads: 2,
-        duration: effort.cell,
-    };
+    let settings = Settings::new(2, effort.cell);
     for percent in [10, 50] {
         let trace = Trace::new(percent, 2);
         let times = Results::of(
@@ -312,10 +303,7 @@ fn synchronize_rcu<T: Copy>(results: &Results<T>) -> Option<(&'static str, T)> {
 
 fn optimizations(effort: Effort) -> Measured {
     let mut lines = Vec::new();
-    let settings = Settings {
-        threads: 2,
-        duration: effort.cell,
-    };
+    let settings = Settings::new(2, effort.cell);
     let trace = Trace::new(50, 2);
     let kinds = [
         ReclaimerKind::Percolog,
@@ -390,10 +378,7 @@ fn garbage(effort: Effort) -> Measured {
     let mut lines = Vec::new();
 
     let trace = Trace::new(50, 2);
-    let settings = Settings {
-        threads: 2,
-        duration: effort.cell,
-    };
+    let settings = Settings::new(2, effort.cell);
     let kinds = contestants();
     let running = Results::of(
         &kinds,

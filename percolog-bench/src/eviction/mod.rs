@@ -15,6 +15,7 @@ pub use recency::{Eviction, Plain, Recency};
 pub use s3_fifo::S3Fifo;
 pub use second_chance::SecondChance;
 pub use sieve::Sieve;
+pub(crate) use trace::SplitMix;
 pub use trace::{Zipf, drifting, scans_between, zipf};
 
 /// A cache of so many keys.

@@ -2,10 +2,17 @@
 
 /// Numbers that look random and are the same each time (Steele, Lea and Flood, *Fast Splittable Pseudorandom Number Generators*,
 /// OOPSLA 2014). No crate's generator: those may change with a version, and so would the figures.
-struct SplitMix(u64);
+#[derive(Debug)]
+pub(crate) struct SplitMix(u64);
 
 impl SplitMix {
-    fn next(&mut self) -> u64 {
+    /// The numbers of a seed.
+    pub(crate) fn new(seed: u64) -> Self {
+        Self(seed)
+    }
+
+    /// The next one.
+    pub(crate) fn next(&mut self) -> u64 {
         self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
         let mixed = (self.0 ^ (self.0 >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
         let mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
@@ -42,7 +49,7 @@ impl Zipf {
     /// Lookups, the same for the same seed.
     #[must_use]
     pub fn lookups(&self, seed: u64, lookups: usize) -> Vec<u64> {
-        let mut random = SplitMix(seed);
+        let mut random = SplitMix::new(seed);
         let total = self.up_to.last().copied().unwrap_or(0.0);
         let lookup = |_| {
             let at = random.fraction() * total;

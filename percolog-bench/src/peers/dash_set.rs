@@ -1,27 +1,33 @@
-//! `dashmap::DashSet`: a hash set in shards, each behind a lock of its own. It answers every insert and remove, at no
+//! `dashmap::DashSet`, which is a `DashMap` to `()`: a hash set in shards, each behind a lock of its own. It answers every insert and remove, at no
 //! extra cost.
 
 use std::collections::BTreeSet;
 
-use dashmap::DashSet;
+use dashmap::DashMap;
 
 use crate::hash::BuildIdHasher;
+use crate::host;
 use crate::sets::SetPeer;
 
 /// dashmap's set with the hash function that percolog's absorption uses as well.
 #[derive(Debug)]
-pub struct Dash(DashSet<u64, BuildIdHasher>);
+pub struct Dash(DashMap<u64, (), BuildIdHasher>);
 
 impl SetPeer for Dash {
     const NAME: &'static str = "DashSet";
 
     fn with(initial: BTreeSet<u64>) -> Self {
-        Self(initial.into_iter().collect())
+        // The set itself cannot be told how many shards it is to have; the map that it is made of can.
+        let map = DashMap::with_hasher_and_shard_amount(BuildIdHasher::default(), host::shards());
+        for id in initial {
+            map.insert(id, ());
+        }
+        Self(map)
     }
 
     #[inline]
     fn open(&self, id: u64) {
-        self.0.insert(id);
+        self.0.insert(id, ());
     }
 
     #[inline]
@@ -31,7 +37,7 @@ impl SetPeer for Dash {
 
     #[inline]
     fn open_and_tell(&self, id: u64) -> bool {
-        self.0.insert(id)
+        self.0.insert(id, ()).is_none()
     }
 
     #[inline]
@@ -40,7 +46,7 @@ impl SetPeer for Dash {
     }
 
     fn contains(&self, id: u64) -> bool {
-        self.0.contains(&id)
+        self.0.contains_key(&id)
     }
 
     fn count(&self) -> usize {
@@ -50,6 +56,6 @@ impl SetPeer for Dash {
     fn settle(&self) {}
 
     fn contents(&self) -> BTreeSet<u64> {
-        self.0.iter().map(|id| *id).collect()
+        self.0.iter().map(|entry| *entry.key()).collect()
     }
 }

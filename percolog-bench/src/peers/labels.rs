@@ -10,6 +10,7 @@ use dashmap::DashMap;
 use percolog::reduce::CounterMap;
 
 use crate::hash::BuildIdHasher;
+use crate::host;
 use crate::reducers::{Fold, HOT};
 
 /// Each thread has a table.
@@ -47,7 +48,10 @@ impl Fold for DashLabels {
     type Handle = ();
 
     fn new() -> Self {
-        Self(DashMap::default())
+        Self(DashMap::with_hasher_and_shard_amount(
+            BuildIdHasher::default(),
+            host::shards(),
+        ))
     }
 
     fn handle(&self) {}

@@ -13,9 +13,9 @@ use std::cell::Cell as Local;
 use std::ptr;
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, AtomicI64, AtomicPtr, AtomicU32, Ordering};
-use std::thread;
 
 use crate::counters::{Bytes, CounterPeer, Reading};
+use crate::host;
 
 /// A sum that spreads over cells where threads collide.
 ///
@@ -61,10 +61,7 @@ fn try_add(word: &AtomicI64, amount: i64) -> bool {
 /// Slots of every table: the power of two that reaches the number of processors, and two at least.
 fn slots() -> usize {
     static SLOTS: OnceLock<usize> = OnceLock::new();
-    *SLOTS.get_or_init(|| {
-        let processors = thread::available_parallelism().map_or(2, usize::from);
-        processors.next_power_of_two().clamp(2, 1 << 16)
-    })
+    *SLOTS.get_or_init(|| host::processors().next_power_of_two().clamp(2, 1 << 16))
 }
 
 thread_local! {
@@ -338,6 +335,7 @@ impl CounterPeer for JavaLongAdder {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::thread;
 
     const THREADS: i64 = 8;
     const ADDS: i64 = 20_000;

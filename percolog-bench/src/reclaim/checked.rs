@@ -229,10 +229,7 @@ mod tests {
 
     fn run<R: Reclaimer>() -> Result<Cell, RunError> {
         let trace = Trace::of(10_000, 50, 2);
-        let settings = Settings {
-            threads: 2,
-            duration: Duration::from_millis(100),
-        };
+        let settings = Settings::new(2, Duration::from_millis(100));
         Check {
             trace: &trace,
             settings,

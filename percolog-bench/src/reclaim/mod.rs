@@ -9,6 +9,7 @@
 //!
 //! * [`bare`]: that workload, its rates and, in a pass of its own, the time of single calls;
 //! * [`checked`]: the same operations on memory that readers really read, which finds what is freed too early;
+//! * [`shared`]: a table whose elements are read and replaced, also beside a reader that stays inside;
 //! * [`simulated`]: the first one on cores of a simulated machine, in its cycles;
 //! * [`lone`]: what a section costs by itself, what idle threads cost an update, what one stalled reader holds back.
 //!
@@ -20,6 +21,7 @@ mod kinds;
 pub mod lone;
 pub mod node;
 pub mod peers;
+pub mod shared;
 pub mod simulated;
 pub mod trace;
 

@@ -4,7 +4,6 @@
 //! cycles can be written down as they are. Natively it counts whatever the processor's counter counts; elsewhere than on
 //! x86-64, nanoseconds.
 
-#[cfg(not(target_arch = "x86_64"))]
 use std::time::Instant;
 
 /// The cycle counter.
@@ -97,6 +96,31 @@ fn turn(count: u64) {
 fn turn(count: u64) {
     for at in 0..count / 4 {
         std::hint::black_box(at);
+    }
+}
+
+/// How long a cycle is, from two looks at both clocks. Under the simulator both are the described machine's.
+#[derive(Clone, Copy, Debug)]
+pub struct Stopwatch {
+    cycles: u64,
+    instant: Instant,
+}
+
+impl Stopwatch {
+    /// Looks at both clocks.
+    #[must_use]
+    pub fn start() -> Self {
+        Self {
+            cycles: cycles(),
+            instant: Instant::now(),
+        }
+    }
+
+    /// Nanoseconds for each cycle since then: the more precise, the longer it was.
+    #[must_use]
+    pub fn nanoseconds_of_a_cycle(&self) -> f64 {
+        let nanoseconds = self.instant.elapsed().as_nanos() as f64;
+        nanoseconds / cycles().wrapping_sub(self.cycles).max(1) as f64
     }
 }
 

@@ -4,6 +4,7 @@
 //! run on alone, and be measured without the contention that made them late.
 
 use std::fmt;
+use std::ops::Range;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Barrier, Condvar, Mutex, PoisonError};
 use std::thread;
@@ -185,22 +186,47 @@ impl Gate {
     }
 }
 
+/// A call of a thread's operation: between two looks at the clock, in cycles.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Call {
+    /// When it began.
+    pub from: u64,
+    /// When it had ended.
+    pub to: u64,
+    /// How many operations it was.
+    pub operations: u64,
+}
+
+impl Call {
+    /// How long it took.
+    #[must_use]
+    pub fn cycles(&self) -> u64 {
+        self.to.wrapping_sub(self.from)
+    }
+}
+
 /// What looks at how long calls take, on a thread of its own.
 pub trait Watch: Send {
-    /// A counted call took so many cycles, its look at the clock included.
-    fn took(&mut self, cycles: u64);
+    /// The time that is counted.
+    fn begins(&mut self, _counted: Range<u64>) {}
+
+    /// The last call of the warm-up, which may reach far into the time that is counted, or beyond it.
+    fn across_the_beginning(&mut self, _call: Call) {}
+
+    /// A counted call: one that began within the time. The last one may end after it.
+    fn took(&mut self, call: Call);
 }
 
 /// Does not look.
 impl Watch for () {
     #[inline(always)]
-    fn took(&mut self, _: u64) {}
+    fn took(&mut self, _: Call) {}
 }
 
 impl Watch for Histogram<u64> {
     #[inline]
-    fn took(&mut self, cycles: u64) {
-        self.saturating_record(cycles);
+    fn took(&mut self, call: Call) {
+        self.saturating_record(call.cycles());
     }
 }
 
@@ -282,26 +308,36 @@ where
 
         let counted = start + shift.warm_up;
         let finished = counted + shift.cycles;
+        watch.begins(counted..finished);
         // The one above.
         let mut all = 1;
-        loop {
-            operation();
-            all += 1;
-            if clock::cycles() >= counted {
-                break;
-            }
-        }
-        percolog_roi::begin();
-        // What ends within the time counts: the operation across its beginning, but not the one across its end, however long a
-        // thread is kept in that.
-        let mut operations = 0;
         let mut before = clock::cycles();
-        while before < finished {
-            operations += operation();
+        let mut call = || {
+            let operations = operation();
             all += 1;
-            let now = clock::cycles();
-            watch.took(now.wrapping_sub(before));
-            before = now;
+            let call = Call {
+                from: before,
+                to: clock::cycles(),
+                operations,
+            };
+            before = call.to;
+            call
+        };
+        let last = loop {
+            let last = call();
+            if last.to >= counted {
+                break last;
+            }
+        };
+        watch.across_the_beginning(last);
+        percolog_roi::begin();
+        // What begins within the time counts: not the call across its beginning, but the one across its end.
+        let (mut operations, mut now) = (0, last.to);
+        while now < finished {
+            let counted = call();
+            operations += counted.operations;
+            now = counted.to;
+            watch.took(counted);
         }
         percolog_roi::end(operations);
         let work = Work {
@@ -375,6 +411,51 @@ mod tests {
         assert_eq!(work.all, made.into_inner());
         assert!(work.operations <= work.all);
         assert_eq!(work.cycles, 300_000);
+    }
+
+    #[test]
+    fn the_call_across_the_beginning_is_told_of_and_does_not_count() {
+        #[derive(Default)]
+        struct Seen {
+            counted: Range<u64>,
+            across: Vec<Call>,
+            took: Vec<Call>,
+        }
+        impl Watch for Seen {
+            fn begins(&mut self, counted: Range<u64>) {
+                self.counted = counted;
+            }
+
+            fn across_the_beginning(&mut self, call: Call) {
+                self.across.push(call);
+            }
+
+            fn took(&mut self, call: Call) {
+                self.took.push(call);
+            }
+        }
+        let shift = Shift {
+            threads: 2,
+            warm_up: 50_000,
+            cycles: 500_000,
+        };
+        let (work, seen) =
+            run_watched(shift, Seen::default, |_| || 3).expect("threads can be started");
+        let mut operations = 0;
+        for seen in &seen {
+            let [across] = seen.across[..] else {
+                panic!("one call is the last of the warm-up: {:?}", seen.across);
+            };
+            // It begins later than that only where the system kept its thread for all of the warm-up.
+            assert!(seen.counted.start <= across.to);
+            assert_eq!(seen.counted.end - seen.counted.start, shift.cycles);
+            // One begins where the one before it has ended, and all but the last end within the time.
+            let ends = std::iter::once(across.to).chain(seen.took.iter().map(|call| call.to));
+            assert!(ends.zip(&seen.took).all(|(end, call)| call.from == end));
+            assert!(seen.took.iter().all(|call| call.from < seen.counted.end));
+            operations += seen.took.iter().map(|call| call.operations).sum::<u64>();
+        }
+        assert_eq!(work.operations, operations);
     }
 
     #[test]

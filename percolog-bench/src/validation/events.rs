@@ -1,15 +1,18 @@
 //! Events from many cores, delivered to one that takes them while they come.
 //!
-//! The first core consumes, all others produce: one event after the other, with some work in between. No producer is ahead of the consumer by more
-//! than a window. A consumer that has found few events does something else before it looks again. That, and the window, is the same for both
+//! The first core consumes, all others produce: one event after the other, with some work in between. A core that is alone does both in turn. No producer is ahead of the consumer by more
+//! than a window. A consumer that has found few events does something else before it looks again. That, and the window, is the same for all
 //! structures; what an operation is, is an event delivered.
 
+use std::collections::VecDeque;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Mutex, PoisonError};
 
 use percolog::collections::EventQueue;
 
 use super::clock;
 use super::crew::{self, CrewError, Shift, Work};
+use super::locks::Spun;
 use super::stores::Alone;
 
 /// What carries the events.
@@ -19,6 +22,8 @@ pub enum ChannelKind {
     Queue,
     /// `crossbeam_channel::unbounded`.
     Channel,
+    /// One queue behind a spin lock, as Linux had it: a ticket lock.
+    Spun,
 }
 
 /// How many events a consumer takes before it looks at the clock, and how many are few.
@@ -70,6 +75,26 @@ pub fn run(shift: Shift, kind: ChannelKind, work: u64) -> Result<Work, CrewError
             };
             duel(shift, work, &send, || || receiver.try_recv().ok())
         }
+        ChannelKind::Spun => {
+            let queue = Spun::new(VecDeque::new());
+            percolog_roi::label(&queue, "queue and its spin lock");
+            // What the consumer has taken in one go and not delivered yet. Nobody else looks.
+            let taken = Alone(Mutex::new(VecDeque::new()));
+            // Whose turn it is does not hang on the thread's number.
+            let send = |event| queue.with(0, |queue| queue.push_back(event));
+            duel(shift, work, &send, || {
+                || {
+                    let mut taken = taken.0.lock().unwrap_or_else(PoisonError::into_inner);
+                    if taken.is_empty() {
+                        queue.with(0, |queue| {
+                            let count = queue.len().min(BATCH as usize);
+                            taken.extend(queue.drain(..count));
+                        });
+                    }
+                    taken.pop_front()
+                }
+            })
+        }
     }
 }
 
@@ -98,11 +123,20 @@ fn duel<R: FnMut() -> Option<u64>>(
             }
         }
     };
+    let alone = shift.threads == 1;
     let done = crew::run_counting(shift, |thread| {
         let mut receive = (thread == 0).then(&receiver);
         let mut number = 0_u64;
         move || {
             if let Some(receive) = &mut receive {
+                if alone {
+                    for _ in 0..BATCH {
+                        send(number);
+                        number += 1;
+                        clock::spin(work);
+                    }
+                    sent[0].0.store(number, Ordering::Relaxed);
+                }
                 let mut count = 0;
                 while count < BATCH
                     && let Some(event) = receive()
@@ -144,6 +178,19 @@ fn duel<R: FnMut() -> Option<u64>>(
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn who_is_alone_does_both() {
+        let shift = Shift {
+            threads: 1,
+            warm_up: 20_000,
+            cycles: 400_000,
+        };
+        for kind in [ChannelKind::Queue, ChannelKind::Channel, ChannelKind::Spun] {
+            let work = run(shift, kind, 10).unwrap_or_else(|error| panic!("{kind:?}: {error}"));
+            assert!(work.all >= 2, "{kind:?}: {work}");
+        }
+    }
 
     #[test]
     fn what_is_lost_or_out_of_order_is_an_error() {

@@ -106,7 +106,7 @@ impl std::error::Error for GuestError {}
 /// Names of workloads and how to make them, with the parameters that [`Parameters::take`] finds.
 type Maker = fn(&mut Parameters<'_>) -> Result<Guest, GuestError>;
 
-const GUESTS: [(&str, Maker); 28] = [
+const GUESTS: [(&str, Maker); 29] = [
     ("store", |_| Ok(Guest::Store(Store::Plain))),
     ("store-atomic", |_| Ok(Guest::Store(Store::Atomic))),
     ("lock-ticket", |parameters| {
@@ -152,6 +152,9 @@ const GUESTS: [(&str, Maker); 28] = [
     }),
     ("events-channel", |parameters| {
         events(ChannelKind::Channel, parameters)
+    }),
+    ("events-spun", |parameters| {
+        events(ChannelKind::Spun, parameters)
     }),
     ("cache-stock", |parameters| {
         cache(CacheKind::Stock, parameters)
@@ -323,6 +326,7 @@ impl Guest {
                 let name = match kind {
                     ChannelKind::Queue => "events-queue",
                     ChannelKind::Channel => "events-channel",
+                    ChannelKind::Spun => "events-spun",
                 };
                 (name, vec![("work", work)])
             }

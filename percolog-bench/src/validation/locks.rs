@@ -1,5 +1,7 @@
 //! Two locks around a serial section of a given length: Figures of the thesis, and what it names as the way out.
 
+use std::cell::UnsafeCell;
+use std::fmt;
 use std::hint;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicUsize, Ordering};
 
@@ -199,6 +201,43 @@ impl McsTail {
         }
         // Release: with the acquire of `waiting` in `lock`.
         places.0[next - 1].0.waiting.store(false, Ordering::Release);
+    }
+}
+
+/// What a [`TicketLock`] guards: a structure of a kernel behind its spin lock.
+pub struct Spun<T> {
+    lock: TicketLock,
+    value: UnsafeCell<T>,
+}
+
+// SAFETY: only who holds the lock reaches the value, one thread after the other, and the lock's release and acquire order what they do.
+unsafe impl<T: Send> Sync for Spun<T> {}
+
+impl<T> Spun<T> {
+    /// Guards a value.
+    #[must_use]
+    pub fn new(value: T) -> Self {
+        Self {
+            lock: TicketLock::default(),
+            value: UnsafeCell::new(value),
+        }
+    }
+
+    /// Calls `change` with the value, alone. If it panics, nobody gets in any more.
+    pub fn with<R>(&self, thread: usize, change: impl FnOnce(&mut T) -> R) -> R {
+        self.lock.lock(thread);
+        // SAFETY: the lock is held, so there is no other reference; the closure cannot keep this one.
+        let result = change(unsafe { &mut *self.value.get() });
+        self.lock.unlock(thread);
+        result
+    }
+}
+
+impl<T> fmt::Debug for Spun<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Spun")
+            .field("lock", &self.lock)
+            .finish_non_exhaustive()
     }
 }
 

@@ -2,7 +2,7 @@
 //! core has looked up before. And that the same with one lock moves more.
 
 use std::collections::{BTreeSet, HashMap, HashSet, VecDeque};
-use std::hint::{self, black_box};
+use std::hint::black_box;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
@@ -59,25 +59,15 @@ fn counted<C: Collection>(collection: &C, thread: usize, numbers: std::ops::Rang
     percolog_roi::end(uses);
 }
 
-fn start_together(arrived: &AtomicUsize, threads: usize) {
-    arrived.fetch_add(1, Ordering::Relaxed);
-    while arrived.load(Ordering::Relaxed) < threads {
-        hint::spin_loop();
-    }
-}
-
 /// Uses of threads that have used the collection before, so many of each, with nothing that collects.
 fn uses_of_each<C: Collection>(threads: usize, each: u64) {
     let Alone(collection) = &*Box::new(Alone(C::new(threads)));
-    let arrived = &AtomicUsize::new(0);
     on_every_core(threads, |thread, together| {
-        for number in 0..WARM_UP {
-            make_uses(collection, thread, number..number + 1);
-            if number % KEYS == 0 {
-                together.wait();
-            }
+        for round in 0..WARM_UP / KEYS {
+            let numbers = round * KEYS..(round + 1) * KEYS;
+            together.alone(|| make_uses(collection, thread, numbers));
+            together.wait();
         }
-        start_together(arrived, threads);
         counted(collection, thread, WARM_UP..WARM_UP + each);
     });
     collection.check(threads, WARM_UP + each);
@@ -99,7 +89,7 @@ pub(crate) fn first_after<C: Collection>(threads: usize) {
     on_every_core(threads, |thread, together| {
         for number in 0..ROUNDS_TO_WARM_UP + ROUNDS {
             if number < ROUNDS_TO_WARM_UP {
-                make_uses(collection, thread, number..number + 1);
+                together.alone(|| make_uses(collection, thread, number..number + 1));
             } else {
                 counted(collection, thread, number..number + 1);
             }

@@ -7,8 +7,12 @@
 
 #![cfg(all(target_os = "linux", target_arch = "x86_64"))]
 
+mod barrier;
+mod clustered;
 mod collections;
+mod dhash;
 mod entries;
+mod faults;
 mod lent;
 mod maps;
 mod names;
@@ -43,6 +47,10 @@ const SUSTAINED_LOG: f64 = 2.0 * ENTRY / 64.0 + 0.1;
 
 /// The queue, the memory of its entries, and the dirty mark.
 const AFTER_A_READ: f64 = 3.0;
+
+/// A counter's share, whose line has gone to whoever summed; and little more, for the one that summed. The line of the counter itself is
+/// written by nobody.
+const AFTER_A_SUM: f64 = 1.1;
 
 /// How much more a structure needs at least whose threads write to lines that others write to as well. Eight counters, or two queues
 /// and a bit, lie in a line, each used by a core of its own: between two updates by one core another one has nearly always had the
@@ -267,7 +275,7 @@ fn counters_sustained() {
 
 #[test]
 fn counters_after_a_read() {
-    keeps(first_after_a_read::<Counted>, AFTER_A_READ);
+    keeps(first_after_a_read::<Counted>, AFTER_A_SUM);
 }
 
 #[test]

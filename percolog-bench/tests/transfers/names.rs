@@ -3,11 +3,12 @@
 //! The marks stand around lookups. All transfers and ownership upgrades between them count, whatever line they are of.
 
 use std::hint::black_box;
-use std::sync::{Barrier, PoisonError, RwLock};
+use std::sync::{PoisonError, RwLock};
 
 use percolog::namespace::{Id, Namespace};
 use percolog::reclaim::{Domain, Options};
 
+use super::barrier::Barrier;
 use super::workloads::on_every_core;
 use super::{CORES, SHARED_LINE, measure_with};
 use percolog_sim::assert::Assertion;

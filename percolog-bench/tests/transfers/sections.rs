@@ -9,14 +9,13 @@
 //! `membarrier` interrupts other cores. The simulator does not model the kernel: lines are counted, what interrupts cost is not. The
 //! fenced variants need nothing of the kernel.
 
-use std::sync::Barrier;
-
 use percolog::cpu::barrier::Mode;
 use percolog::reclaim::{Clock, Domain, Options};
 use percolog_bench::reclaim::trace::{BLOCK, Trace};
 use percolog_sim::assert::{Assertion, Measured};
 use percolog_sim::machine::built_in;
 
+use super::barrier::Barrier;
 use super::measure_with;
 use super::workloads::on_every_core;
 

@@ -1,6 +1,5 @@
 //! Objects of a slab, and names, that every core makes and takes back; and cores that all use a slab for the first time at once.
 
-use std::sync::Barrier;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use percolog::namespace::Namespace;
@@ -8,6 +7,7 @@ use percolog::reclaim::{Domain, Options};
 use percolog::slab::Slab;
 use percolog_bench::validation::clock;
 
+use super::barrier::Barrier;
 use super::workloads::{Alone, on_every_core};
 use super::{CORES, FEW_CORES, keeps, keeps_on, measure_with};
 use percolog_sim::assert::Assertion;
@@ -54,7 +54,9 @@ fn make_and_take_back<T>(
                 mine.drain(..).for_each(&take);
             }
         };
-        batches(to_warm_up);
+        together.alone(|| batches(1));
+        together.wait();
+        batches(to_warm_up - 1);
         together.wait();
         percolog_roi::begin();
         batches(COUNTED);

@@ -1,11 +1,11 @@
 //! What is done to a structure while its lines are counted.
 
-use std::hint::{self, black_box};
+use std::hint::black_box;
 use std::ops::Range;
-use std::sync::Barrier;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Once};
 use std::thread;
 
+use super::barrier::Barrier;
 use super::objects::Shared;
 
 /// What is simulated, on as many threads as there are cores.
@@ -30,19 +30,49 @@ pub(crate) struct Alone<S>(pub(crate) S);
 /// Runs `body` on threads that stay on a core each, all of them until the last is done: a thread that ends writes to memory that
 /// others have nearby.
 pub(crate) fn on_every_core(threads: usize, body: impl Fn(usize, &Barrier) + Sync) {
-    // Threads that leave a barrier write to it, while others are at work already.
-    let together = Alone(Barrier::new(threads));
+    let together = Barrier::new(threads);
     let body = Alone(body);
     thread::scope(|scope| {
-        for thread in 0..threads {
-            let (together, body) = (&together.0, &body.0);
-            scope.spawn(move || {
+        // They begin and end one after the other: those that do so at the same time fight over the allocator's lines, which takes long
+        // to simulate.
+        let start = |thread| {
+            let (together, body, started) = (&together, &body.0, Arc::new(Once::new()));
+            let has_started = Arc::clone(&started);
+            let handle = scope.spawn(move || {
                 percolog_roi::core(thread);
-                body(thread, together);
+                fetch_stack();
+                has_started.call_once(|| ());
                 together.wait();
+                run(body, thread, together);
+                together.wait();
+                // Who goes on without having been woken ends a little earlier.
+                thread::park();
             });
+            started.wait();
+            handle
+        };
+        let all: Vec<_> = (0..threads).map(start).collect();
+        for thread in all {
+            thread.thread().unpark();
+            thread.join().expect("its panic has been reported");
         }
     });
+}
+
+/// Bytes of a thread's stack that whatever counts may use.
+const STACK: usize = 2048;
+
+/// Whoever makes a thread writes to its stack. Which of those lines what counts comes to, and warming up has not, depends on how the
+/// compiler lays out both.
+#[inline(never)]
+fn fetch_stack() {
+    black_box([1_u8; STACK]);
+}
+
+/// Calls `body` with its stack where [`fetch_stack`] had its own.
+#[inline(never)]
+fn run(body: &impl Fn(usize, &Barrier), thread: usize, together: &Barrier) {
+    body(thread, together);
 }
 
 /// Turns of a loop that takes a core about as long as others take to get a line that it has.
@@ -70,7 +100,7 @@ const WARM_UP: u64 = 3;
 /// entered, it finds it there. A counter takes one more: by the first ones it becomes hot, and has nothing to enter until it is.
 fn warm_up<S: Shared>(object: &S, thread: usize, together: &Barrier) {
     for number in 0..WARM_UP {
-        update(object, thread, number..number + 1);
+        together.alone(|| update(object, thread, number..number + 1));
         together.wait();
     }
 }
@@ -83,26 +113,11 @@ fn counted<S: Shared>(object: &S, thread: usize, numbers: Range<u64>) {
     percolog_roi::end(updates);
 }
 
-/// Where threads meet that are to start at once. Whom a barrier has put to sleep is woken after all before it, and of so few updates
-/// the first thread can have done all before the last begins: whatever moves lines between them would move few.
-struct Start(AtomicUsize);
-
-impl Start {
-    fn wait(&self, threads: usize) {
-        self.0.fetch_add(1, Ordering::Relaxed);
-        while self.0.load(Ordering::Relaxed) < threads {
-            hint::spin_loop();
-        }
-    }
-}
-
 /// Nobody reads, and no queue is full.
 pub(crate) fn between_reads<S: Shared>(threads: usize) {
     let Alone(object) = &*Box::new(Alone(S::new(threads)));
-    let start = &Start(AtomicUsize::new(0));
     on_every_core(threads, |thread, together| {
         warm_up(object, thread, together);
-        start.wait(threads);
         counted(object, thread, WARM_UP..WARM_UP + FEW);
     });
     assert_eq!(object.read(), (WARM_UP + FEW) * threads as u64);
@@ -173,7 +188,7 @@ pub(crate) fn first_after_a_read<S: Shared>(threads: usize) {
     on_every_core(threads, |thread, together| {
         for read in 0..READS_TO_WARM_UP + READS {
             if read < READS_TO_WARM_UP {
-                update(object, thread, read..read + 1);
+                together.alone(|| update(object, thread, read..read + 1));
             } else {
                 counted(object, thread, read..read + 1);
             }

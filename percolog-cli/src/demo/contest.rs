@@ -59,8 +59,23 @@ impl Plan {
     }
 }
 
+/// How one measurement is made.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Measurement {
+    /// On how many threads.
+    pub(crate) threads: usize,
+    /// For how long.
+    pub(crate) duration: Duration,
+}
+
+impl From<Measurement> for Settings {
+    fn from(measurement: Measurement) -> Self {
+        Self::new(measurement.threads, measurement.duration)
+    }
+}
+
 /// Runs one measurement and gives operations a second.
-pub(crate) type Measure = Box<dyn Fn(Settings) -> Result<f64, Failure>>;
+pub(crate) type Measure = Box<dyn Fn(Measurement) -> Result<f64, Failure>>;
 
 /// One structure in a contest.
 pub(crate) struct Contestant {
@@ -117,7 +132,7 @@ impl Contest {
                         contestant.name,
                         format::threads(threads)
                     ));
-                    let measured = (contestant.measure)(Settings {
+                    let measured = (contestant.measure)(Measurement {
                         threads,
                         duration: plan.cell,
                     });
@@ -241,7 +256,7 @@ mod tests {
             Contestant {
                 name,
                 role,
-                measure: Box::new(move |settings: Settings| {
+                measure: Box::new(move |settings: Measurement| {
                     calls.set(calls.get() + 1);
                     Ok(f64::from(calls.get()) * settings.threads as f64)
                 }),

@@ -23,7 +23,7 @@ pub(crate) fn contest() -> Contest {
         .map(|(kind, role)| Contestant {
             name: kind.name(),
             role,
-            measure: Box::new(move |settings| Ok(kind.run(settings, None)?.rate())),
+            measure: Box::new(move |settings| Ok(kind.run(settings.into(), None)?.rate())),
         })
         .collect(),
         explain,

@@ -56,7 +56,9 @@ fn contestants(pattern: Pattern, kinds: &[(SetKind, Role)]) -> Vec<Contestant> {
             name: kind.name(),
             role,
             measure: Box::new(move |settings| {
-                Ok(kind.run(settings, Load::updates_only(pattern))?.rate())
+                Ok(kind
+                    .run(settings.into(), Load::updates_only(pattern))?
+                    .rate())
             }),
         })
         .collect()

@@ -1,12 +1,12 @@
-//! `percolog figures`: figures of the papers, made again on this machine.
+//! `percolog figures`: every figure of the papers and every duel with other libraries, made again, and the page that shows them.
 
-mod log_memory;
-mod objects;
-mod page;
+mod cell;
+mod list;
+mod render;
+mod run;
 
-pub(crate) use objects::run as run_guest;
-
-use std::path::PathBuf;
+pub(crate) use cell::{CellArguments, run as run_cell};
+pub(crate) use run::laboratory;
 
 use clap::Subcommand;
 
@@ -16,58 +16,27 @@ use crate::output::Output;
 /// Arguments of `percolog figures`.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Arguments {
-    /// Which figure.
+    /// What to do.
     #[command(subcommand)]
     figure: Figure,
 }
 
-/// The figures that can be made.
+/// What can be done with figures.
 #[derive(Debug, Subcommand)]
 enum Figure {
-    /// What millions of objects take of memory with a counter each: shared, one a core, and with logs that a
-    /// cache lends (OpLog thesis, figure 8-5); needs Linux
-    LogMemory(LogMemory),
+    /// Say which figures there are
+    List,
+    /// Make figures, and one page of all that are there (simulated ones need QEMU); goes on where an interrupted run has stopped
+    Run(run::RunArguments),
+    /// Make the page of the results that are there, without measuring
+    Render(render::RenderArguments),
 }
 
-/// Arguments of `percolog figures log-memory`.
-#[derive(Debug, clap::Args)]
-struct LogMemory {
-    /// How many objects (default: 15 million, or as many as fit in half of the memory that is free)
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..=1_000_000_000))]
-    objects: Option<u64>,
-
-    /// For how many cores
-    #[arg(long, value_name = "N", default_value_t = 48, value_parser = clap::value_parser!(u32).range(1..=4096))]
-    cores: u32,
-
-    /// Where the page goes (default: report.html; an earlier report of that name is replaced)
-    #[arg(long, short, value_name = "FILE")]
-    output: Option<PathBuf>,
-
-    /// Replace the output if it exists
-    #[arg(long)]
-    force: bool,
-}
-
-/// What a process of its own allocates and measures, for a figure.
-#[derive(Debug, clap::Args)]
-pub(crate) struct GuestArguments {
-    /// What the objects are.
-    #[arg(long)]
-    kind: objects::Kind,
-
-    /// How many objects.
-    #[arg(long)]
-    objects: u64,
-
-    /// For how many cores.
-    #[arg(long)]
-    cores: u32,
-}
-
-/// Makes the figure that was asked for.
+/// Does what was asked for.
 pub(crate) fn run(arguments: &Arguments, output: &mut Output) -> Result<(), Failure> {
     match &arguments.figure {
-        Figure::LogMemory(arguments) => log_memory::run(arguments, output),
+        Figure::List => list::run(output),
+        Figure::Run(arguments) => run::run(arguments, output),
+        Figure::Render(arguments) => render::run(arguments, output),
     }
 }

@@ -9,6 +9,9 @@ use tempfile::NamedTempFile;
 
 use crate::failure::Failure;
 
+/// How a page of `percolog sim` says so.
+pub(crate) const SIM_MARK: &str = r#"<meta name="generator" content="percolog sim">"#;
+
 /// How a file says that this command made it: such a file may be made anew.
 pub(crate) const MARK: &str = r#"<meta name="generator" content="percolog demo">"#;
 
@@ -23,6 +26,8 @@ const HEAD: u64 = 1024;
 pub(crate) struct Destination {
     path: PathBuf,
     replace: bool,
+    /// The option that chose it.
+    option: &'static str,
 }
 
 impl Destination {
@@ -32,42 +37,71 @@ impl Destination {
     /// An earlier report under the default name is replaced without `--force`; anything else is not.
     pub(crate) fn choose(chosen: Option<&Path>, force: bool) -> Result<Self, Failure> {
         let path = chosen.map_or_else(|| PathBuf::from(DEFAULT), Path::to_path_buf);
+        let may_replace = |path: &Path| force || (chosen.is_none() && has_mark(path, MARK));
+        Self::judge(
+            path,
+            "--output",
+            may_replace,
+            "replace it with --force or choose another file with --output",
+        )
+    }
+
+    /// Judges the place that `--html` names: a page of `percolog sim` is replaced, anything else is not.
+    pub(crate) fn page(chosen: &Path) -> Result<Self, Failure> {
+        Self::judge(
+            chosen.to_path_buf(),
+            "--html",
+            |path| has_mark(path, SIM_MARK),
+            "and `percolog sim` has not made it; choose another file with --html",
+        )
+    }
+
+    fn judge(
+        path: PathBuf,
+        option: &'static str,
+        may_replace: impl Fn(&Path) -> bool,
+        way_out: &str,
+    ) -> Result<Self, Failure> {
         if path.as_os_str().as_encoded_bytes().ends_with(b"/") {
-            return Err(a_folder(&path));
+            return Err(a_folder(&path, option));
         }
         let replace = match fs::metadata(&path) {
-            Ok(found) if found.is_dir() => return Err(a_folder(&path)),
+            Ok(found) if found.is_dir() => return Err(a_folder(&path, option)),
             Ok(found) if !found.is_file() => {
                 return Err(Failure::Input(format!(
-                    "{} is no ordinary file; choose another with --output",
+                    "{} is no ordinary file; choose another with {option}",
                     path.display()
                 )));
             }
-            Ok(_) if force || (chosen.is_none() && is_earlier_report(&path)) => true,
+            Ok(_) if may_replace(&path) => true,
             Ok(_) => {
                 return Err(Failure::Input(format!(
-                    "{} exists; replace it with --force or choose another file with --output",
+                    "{} exists; {way_out}",
                     path.display()
                 )));
             }
             Err(error) if error.kind() == ErrorKind::NotFound => {
                 if fs::symlink_metadata(&path).is_ok() {
                     return Err(Failure::Input(format!(
-                        "{} is a link that leads nowhere; choose another file with --output",
+                        "{} is a link that leads nowhere; choose another file with {option}",
                         path.display()
                     )));
                 }
                 false
             }
-            Err(error) => return Err(unwritable(&path, &error)),
+            Err(error) => return Err(unwritable(&path, &error, option)),
         };
         // A link is followed: the file it leads to is replaced, not the link.
         let path = if replace {
-            fs::canonicalize(&path).map_err(|error| unwritable(&path, &error))?
+            fs::canonicalize(&path).map_err(|error| unwritable(&path, &error, option))?
         } else {
             path
         };
-        let destination = Self { path, replace };
+        let destination = Self {
+            path,
+            replace,
+            option,
+        };
         // Tried now, removed at once: after twenty seconds is too late to learn that the folder is read-only.
         drop(destination.temporary()?);
         Ok(destination)
@@ -78,20 +112,21 @@ impl Destination {
         let mut file = self.temporary()?;
         file.write_all(content.as_bytes())
             .and_then(|()| file.as_file().sync_all())
-            .map_err(|error| unwritable(&self.path, &error))?;
+            .map_err(|error| unwritable(&self.path, &error, self.option))?;
         if self.replace {
             file.persist(&self.path)
-                .map_err(|error| unwritable(&self.path, &error.error))?;
+                .map_err(|error| unwritable(&self.path, &error.error, self.option))?;
         } else {
             // Whatever has appeared there during the measurements is not ours to replace.
             file.persist_noclobber(&self.path).map_err(|error| {
                 if error.error.kind() == ErrorKind::AlreadyExists {
                     Failure::Input(format!(
-                        "{} has appeared during the measurements; replace it with --force",
-                        self.path.display()
+                        "{} has appeared meanwhile; choose another file with {}",
+                        self.path.display(),
+                        self.option
                     ))
                 } else {
-                    unwritable(&self.path, &error.error)
+                    unwritable(&self.path, &error.error, self.option)
                 }
             })?;
         }
@@ -114,32 +149,32 @@ impl Destination {
         }
         builder
             .tempfile_in(folder)
-            .map_err(|error| unwritable(&self.path, &error))
+            .map_err(|error| unwritable(&self.path, &error, self.option))
     }
 }
 
-fn a_folder(path: &Path) -> Failure {
+fn a_folder(path: &Path, option: &str) -> Failure {
     Failure::Input(format!(
-        "{} is a folder; name a file with --output",
+        "{} is a folder; name a file with {option}",
         path.display()
     ))
 }
 
-fn unwritable(path: &Path, error: &std::io::Error) -> Failure {
+fn unwritable(path: &Path, error: &std::io::Error, option: &str) -> Failure {
     Failure::Input(format!(
-        "cannot write {}: {error}; choose another file with --output",
+        "cannot write {}: {error}; choose another file with {option}",
         path.display()
     ))
 }
 
-/// Whether this command made the file. What cannot be read is somebody else's.
-fn is_earlier_report(path: &Path) -> bool {
+/// Whether this command made the file, as `mark` says. What cannot be read is somebody else's.
+fn has_mark(path: &Path, mark: &str) -> bool {
     let mut head = Vec::new();
     File::open(path)
         .and_then(|file| file.take(HEAD).read_to_end(&mut head))
         .is_ok_and(|_| {
-            head.windows(MARK.len())
-                .any(|window| window == MARK.as_bytes())
+            head.windows(mark.len())
+                .any(|window| window == mark.as_bytes())
         })
 }
 
@@ -207,11 +242,29 @@ mod tests {
     fn only_files_with_the_mark_are_earlier_reports() {
         let folder = tempfile::tempdir().expect("a folder");
         let path = folder.path().join("report.html");
-        assert!(!is_earlier_report(&path));
+        assert!(!has_mark(&path, MARK));
         fs::write(&path, "<html>mine").expect("written");
-        assert!(!is_earlier_report(&path));
+        assert!(!has_mark(&path, MARK));
         fs::write(&path, format!("<html>{MARK}")).expect("written");
-        assert!(is_earlier_report(&path));
+        assert!(has_mark(&path, MARK));
+    }
+
+    #[test]
+    fn pages_of_sim_are_replaced_and_nothing_else() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let path = folder.path().join("out.html");
+        fs::write(&path, MARK).expect("written");
+        let line = refusal(Destination::page(&path));
+        assert!(
+            line.contains("--html") && !line.contains("--force"),
+            "{line}"
+        );
+        fs::write(&path, SIM_MARK).expect("written");
+        let destination = Destination::page(&path).expect("it is a page");
+        destination.write("new").expect("written");
+        assert_eq!(fs::read_to_string(&path).expect("there"), "new");
+        let line = refusal(Destination::page(folder.path()));
+        assert!(line.contains("name a file with --html"), "{line}");
     }
 
     #[test]

@@ -6,9 +6,9 @@ use percolog_sim::report::Summary;
 use percolog_sim::run::Run;
 use serde::Serialize;
 
-use super::{How, start, to_stderr};
+use super::{How, start};
 use crate::failure::Failure;
-use crate::output::Output;
+use crate::output::{Output, to_stderr};
 
 /// Arguments of `percolog sim assert`.
 #[derive(Debug, clap::Args)]
@@ -16,7 +16,8 @@ use crate::output::Output;
     group = clap::ArgGroup::new("limits").required(true).multiple(true)
         .args(["max_transfers_per_op", "max_upgrades_per_op"]),
     after_help = "The status is 0 if the operations stay within all bounds, 1 if not or if the program failed, 2 for wrong \
-                  arguments, 3 if no operation was simulated: a program marks its operations with percolog-roi."
+                  arguments, 3 if no operation was simulated: a program marks its operations with percolog-roi,
+                  or --roi-fn names a function whose calls they are."
 )]
 pub(crate) struct Arguments {
     /// Lines that an operation may move from core to core, on average

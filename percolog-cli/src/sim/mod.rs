@@ -1,14 +1,21 @@
 //! `percolog sim`: how a program would run on a machine that is not here.
 
 mod assert;
+mod chaos;
+mod diff;
 mod guest;
 mod machines;
-mod run;
+pub(crate) mod page;
+mod part;
+pub(crate) mod run;
+mod schema;
+pub(crate) mod sizes;
+mod sweep;
 mod table;
 mod validate;
+mod what_if;
 
 use std::ffi::OsString;
-use std::io::{self, Write};
 use std::time::Duration;
 
 use clap::Subcommand;
@@ -46,6 +53,10 @@ pub(crate) enum SimCommand {
     Machines(machines::Arguments),
     /// Run a program that marks a region; exit with 1 if its operations move more lines than allowed
     Assert(assert::Arguments),
+    /// Say what has changed between two reports that --json made
+    Diff(diff::Arguments),
+    /// Print the JSON Schema of the reports that --json makes
+    Schema,
     /// Simulate what was published of large machines, and print how far off the simulator is (some minutes)
     Validate(validate::Validate),
     /// One of the programs that `validate` simulates
@@ -53,11 +64,14 @@ pub(crate) enum SimCommand {
     Guest(guest::GuestArguments),
 }
 
+/// The machine, unless another is named.
+const DEFAULT_MACHINE: &str = "opteron-48";
+
 /// How to simulate.
 #[derive(Debug, clap::Args)]
 pub(crate) struct How {
     /// The machine: one of `percolog sim machines`, or a file
-    #[arg(long, value_name = "NAME|FILE", default_value = "opteron-48")]
+    #[arg(long, value_name = "NAME|FILE", default_value = DEFAULT_MACHINE)]
     machine: String,
 
     /// As many cores of that kind (default: as many as the machine has)
@@ -86,6 +100,13 @@ pub(crate) struct How {
           value_parser = clap::value_parser!(u64).range(0..=100_000))]
     lines: u64,
 
+    #[command(flatten)]
+    part: part::Part,
+
+    /// Do not find out which objects lines belong to and who uses them (faster for programs that allocate much)
+    #[arg(long)]
+    no_objects: bool,
+
     /// Check the simulator against the emulator at each access (slow)
     #[arg(long)]
     verify: bool,
@@ -111,7 +132,9 @@ impl How {
             .verify(self.verify)
             .follow(!self.no_follow)
             .top_lines(self.lines as usize)
+            .objects(!self.no_objects)
             .keys_are_for_the_guest(true);
+        let simulation = self.part.of(simulation);
         match self.timeout {
             Some(seconds) => simulation.timeout(Duration::from_secs(seconds)),
             None => simulation,
@@ -133,37 +156,52 @@ pub(crate) fn run(sim: &Sim, output: &mut Output) -> Result<(), Failure> {
         None => run::run(&sim.run, output),
         Some(SimCommand::Machines(machines)) => machines::run(machines, output),
         Some(SimCommand::Assert(assert)) => assert::run(assert, output),
+        Some(SimCommand::Diff(diff)) => diff::run(diff, output),
+        Some(SimCommand::Schema) => schema::run(output),
         Some(SimCommand::Validate(validate)) => validate::run(validate, output),
         Some(SimCommand::Guest(guest)) => guest::run(guest, output),
     }
 }
 
-/// Runs `command`, in which `{cores}` stands for the number of cores.
+/// Runs `command`, in which `{cores}` or `{n}` stands for the number of cores.
 pub(crate) fn start(simulation: &Simulation, command: &[OsString]) -> Result<Run, Failure> {
+    let (program, arguments) = replaced(command, simulation.machine().cores)?;
+    simulation
+        .clone()
+        .env(VARIABLE, simulation.machine().cores.to_string())
+        .run(program, arguments)
+        .map_err(|error| failure(&error))
+}
+
+/// The program and its arguments, with the number of cores for `{cores}` and `{n}`.
+fn replaced(command: &[OsString], cores: usize) -> Result<(&OsString, Vec<OsString>), Failure> {
     let Some((program, arguments)) = command.split_first() else {
         return Err(Failure::Input(
             "a program to run is missing: name it behind `--`; see `percolog sim --help`"
                 .to_owned(),
         ));
     };
-    let cores = simulation.machine().cores.to_string();
+    let cores = cores.to_string();
     let arguments = arguments.iter().map(|argument| match argument.to_str() {
-        Some(text) => OsString::from(text.replace(CORES, &cores)),
+        Some(text) => OsString::from(text.replace(CORES, &cores).replace(N, &cores)),
         None => argument.clone(),
     });
-    simulation
-        .run(program, arguments)
-        .map_err(|error| failure(&error))
+    Ok((program, arguments.collect()))
 }
 
 /// What stands for the number of cores in the arguments of a program.
 pub(crate) const CORES: &str = "{cores}";
+/// The same, short.
+pub(crate) const N: &str = "{n}";
+/// What tells a program how many cores its machine has, should it not ask the system.
+const VARIABLE: &str = "PERCOLOG_SIM_CORES";
 
 /// How a simulation that failed is reported.
 pub(crate) fn failure(error: &SimulationError) -> Failure {
     match error {
         SimulationError::NotInPath(_)
         | SimulationError::Program { .. }
+        | SimulationError::Function { .. }
         | SimulationError::Machine { .. }
         | SimulationError::Variable(_) => {
             Failure::Input(format!("{error}; see `percolog sim --help`"))
@@ -206,10 +244,4 @@ pub(crate) fn ending(run: &Run) -> Result<(), Failure> {
         Ok(status) => Err(Failure::Guest(status)),
         Err(_) => Err(Failure::Guest(u8::MAX)),
     }
-}
-
-/// Writes to stderr, where a report does not mix with what the program prints.
-pub(crate) fn to_stderr(text: &str) {
-    // Not `eprint!`, which panics when nobody reads stderr.
-    let _ = io::stderr().write_all(text.as_bytes());
 }

@@ -12,16 +12,17 @@ use crate::{
 };
 
 /// A QEMU that says what it is and does nothing else, so that these tests need none.
-fn pretended_qemu(folder: &Path, script: &str) -> std::path::PathBuf {
+pub(crate) fn pretended_qemu(folder: &Path, script: &str) -> std::path::PathBuf {
     let path = folder.join("qemu");
     fs::write(&path, format!("#!/bin/sh\n{script}\n")).expect("the folder can be written");
     fs::set_permissions(&path, fs::Permissions::from_mode(0o755)).expect("the file is ours");
     path
 }
 
-const VERSION: &str = "[ \"$1\" = --version ] && echo 'qemu-x86_64 version 7.2.0' && exit";
+pub(crate) const VERSION: &str =
+    "[ \"$1\" = --version ] && echo 'qemu-x86_64 version 7.2.0' && exit";
 
-fn with_qemu(folder: &Path, qemu: &Path, arguments: &[&str]) -> Output {
+pub(crate) fn with_qemu(folder: &Path, qemu: &Path, arguments: &[&str]) -> Output {
     percolog(folder)
         .env("PERCOLOG_QEMU", qemu)
         .args(arguments)
@@ -41,7 +42,7 @@ fn what_cannot_be_run_is_refused_with_one_line() {
     let mut other = fs::read("/proc/self/exe").expect("this program can be read")[..64].to_vec();
     file("cut", 0o755, &other);
     // The machine of an ELF header.
-    other[18] = 183;
+    other[18] = 243;
     file("other", 0o755, &other);
     other[18] = 3;
     other[4] = 1;
@@ -78,7 +79,7 @@ fn what_cannot_be_run_is_refused_with_one_line() {
         (&["sim", "--", "./nameless"][..], "names no interpreter"),
         (&["sim", "--", "./circle"][..], "more than four deep"),
         (&["sim", "--", "./cut"][..], "damaged ELF file"),
-        (&["sim", "--", "./other"][..], "ARM (aarch64)"),
+        (&["sim", "--", "./other"][..], "RISC-V"),
         (&["sim", "--", "./narrow"][..], "32-bit"),
         (
             &["sim", "--machine", "opteron", "--", "true"][..],
@@ -93,6 +94,25 @@ fn what_cannot_be_run_is_refused_with_one_line() {
             "machine.toml",
         ),
         (&["sim", "machines", "opteron"][..], "opteron-48"),
+        (&["sim", "--skip", "later", "--", "true"][..], "100M, 5k"),
+        (&["sim", "--skip", "0", "--", "true"][..], "leave it out"),
+        (&["sim", "--for", "5", "--", "true"][..], "a time is needed"),
+        (
+            &["sim", "--for", "0s", "--", "true"][..],
+            "more than nothing",
+        ),
+        (
+            &["sim", "--roi-fn", "no_such_function", "--", "true"][..],
+            "no_such_function",
+        ),
+        (
+            &["sim", "--work", "total", "--", "true"][..],
+            "add --sweep 1,2,4",
+        ),
+        (
+            &["sim", "--chaos", "--work", "each", "--", "true"][..],
+            "--work",
+        ),
     ] {
         assert_refused(&with_qemu(folder.path(), &qemu, arguments), part);
     }
@@ -129,7 +149,7 @@ fn no_result_is_no_clean_bill() {
 }
 
 /// A raw result as the plugin leaves it, with a region of these operations.
-fn raw(operations: u64, format: u64) -> String {
+pub(crate) fn raw(operations: u64, format: u64) -> String {
     let counts = |transfers: u64| {
         format!(
             r#"{{"cold":1,"memory":0,"reads":0,"writes":{transfers},"upgrades":4,"invalidations":{transfers},"stall":900,"queued":300,"cold_stall":10}}"#
@@ -139,7 +159,7 @@ fn raw(operations: u64, format: u64) -> String {
         r#"{{"format":{format},"pid":77,"parent":1,"program":"/bin/guest","machine":"opteron-48","cores":48,"ending":"exit","exit_code":0,
         "ticks_per_cycle":16,"megahertz":2400,"line_size":64,"threads":2,"instructions":100,"elapsed":100000,"whole":{whole},
         "region":{{"entered":2,"operations":{operations},"elapsed":1000,"busy":1800,"counts":{counts},"threads":2}},"cores_detail":[],
-        "lines_seen":1,"lines":[{{"line":4096,"counts":{counts},"readers":[],"writers":[0,1],"places":[{{"pc":64,"write":true,"events":8,"stall":900}}],"elsewhere":0,"label":"it"}}],
+        "lines_seen":1,"lines":[{{"line":4096,"counts":{counts},"readers":[],"writers":[0,1],"places":[{{"pc":64,"write":true,"events":8,"stall":900}}],"elsewhere":0,"label":"it","by_core":[{{"core":0,"events":4,"stall":400}},{{"core":1,"events":4,"stall":500}}]}}],
         "maps":"","sleepers":[{{"thread":0,"why":"futex","pc":64,"address":8}},{{"thread":1,"why":"futex","pc":64,"address":8}}],"unsimulated":["the helper"],"not_reproducible":[],"warnings":[],"forced":0,"unordered":0,"children":[]}}"#,
         whole = counts(90),
         counts = counts(8),
@@ -147,11 +167,11 @@ fn raw(operations: u64, format: u64) -> String {
 }
 
 /// A QEMU that leaves this result.
-fn answering(folder: &Path, result: &str, status: u8) -> std::path::PathBuf {
+pub(crate) fn answering(folder: &Path, result: &str, status: u8) -> std::path::PathBuf {
     let file = folder.join("result");
     fs::write(&file, result).expect("the folder can be written");
     let script = format!(
-        "{VERSION}\nconfig=${{4#*,config=}}\nresults=$(sed -n 's/^result //p' \"$config\")\n\
+        "{VERSION}\nconfig=${{4#*,config=}}\nconfig=${{config%,memory=*}}\nresults=$(sed -n 's/^result //p' \"$config\")\n\
          cp '{}' \"$results/77.json\"\necho the guest\nexit {status}",
         file.display()
     );
@@ -175,9 +195,20 @@ fn a_result_becomes_a_report() {
         "1.00",
         "0.50",
         "50.0 %",
-        "0x1000 it:",
+        "100.0 %  it: ",
+        "written by 2 cores",
+        "--sweep 1,2,4,…,48",
+        "at 0x1000",
         "not modelled: the capacity",
     ] {
+        assert!(report.contains(part), "{report} lacks {part}");
+    }
+
+    assert!(!report.contains("ownership upgrades"), "{report}");
+    let output = with_qemu(folder.path(), &qemu, &["sim", "--full", "--", "true"]);
+    let report = stderr(&output);
+    assert_plain_and_narrow(&report);
+    for part in ["100.0 %  it: ", "ownership upgrades", "0x1000 it:"] {
         assert!(report.contains(part), "{report} lacks {part}");
     }
 
@@ -217,7 +248,9 @@ fn every_field_of_the_json_is_documented() {
     let output = with_qemu(
         folder.path(),
         &qemu,
-        &["sim", "--json", "--seeds", "2", "--baseline", "--", "true"],
+        &[
+            "sim", "--json", "--seeds", "2", "--sweep", "1,48", "--", "true",
+        ],
     );
     let json: Value = serde_json::from_slice(&output.stdout).expect("stdout is JSON");
     let documented = include_str!("../../../percolog-sim/docs/json.md");
@@ -307,7 +340,7 @@ fn the_guest_gets_its_arguments_and_its_machine() {
     let folder = folder();
     let said = folder.path().join("said");
     let script = format!(
-        "{VERSION}\nprintf '%s|' \"$@\" >'{said}'\ncp \"${{4#*,config=}}\" '{said}.config'\nenv >'{said}.env'",
+        "{VERSION}\nprintf '%s|' \"$@\" >'{said}'\nconfig=${{4#*,config=}}\ncp \"${{config%,memory=*}}\" '{said}.config'\nenv >'{said}.env'",
         said = said.display()
     );
     let qemu = pretended_qemu(folder.path(), &script);
@@ -371,7 +404,7 @@ fn machines_are_listed_and_shown() {
 }
 
 /// Compiles a program, if there is a compiler.
-fn compiled(folder: &Path, name: &str, source: &str, options: &[&str]) -> bool {
+pub(crate) fn compiled(folder: &Path, name: &str, source: &str, options: &[&str]) -> bool {
     let file = folder.join(format!("{name}.c"));
     fs::write(&file, source).expect("the folder can be written");
     match Command::new("cc")
@@ -392,7 +425,7 @@ fn compiled(folder: &Path, name: &str, source: &str, options: &[&str]) -> bool {
     }
 }
 
-const COUNTER: &str = r#"
+pub(crate) const COUNTER: &str = r#"
 #include <pthread.h>
 #include <unistd.h>
 #include <sys/syscall.h>

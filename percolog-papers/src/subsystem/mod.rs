@@ -27,6 +27,7 @@ pub mod names;
 pub mod open_files;
 pub mod rmap;
 mod slots;
+pub mod sources;
 #[cfg(test)]
 mod tests;
 

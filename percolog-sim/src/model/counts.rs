@@ -1,6 +1,6 @@
 //! What happened, counted.
 
-use super::{Core, CoreSet, Event, Outcome, Ticks};
+use super::{Bytes, Core, CoreSet, Event, Outcome, Rights, Shared, Spans, Ticks, Watch};
 
 /// What accesses to lines led to. Hits are not counted here.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -89,6 +89,17 @@ pub struct Place {
     pub stall: Ticks,
 }
 
+/// What one core had to do with a line.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct OfCore {
+    /// Which core.
+    pub core: Core,
+    /// How many of its accesses were not hits.
+    pub events: u64,
+    /// How long it waited in them, cold misses included.
+    pub stall: Ticks,
+}
+
 /// What happened to one line, who took part, and where in the program.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct LineCounts {
@@ -102,11 +113,20 @@ pub struct LineCounts {
     pub places: Vec<Place>,
     /// The events of all other instructions.
     pub elsewhere: u64,
+    /// The cores that took part, in ascending order.
+    pub by_core: Vec<OfCore>,
+    /// Which of its bytes were used.
+    pub spans: Spans,
+    /// Follows its bytes, once it has moved often.
+    pub watch: Option<Box<Watch>>,
 }
 
 impl LineCounts {
     /// How many instructions a line remembers.
     pub const PLACES: usize = 16;
+
+    /// How often a line has to come to a core before its bytes are followed. Most lines never do.
+    pub const MOVES: u64 = 8;
 
     /// Counts what an access by `core`, by the instruction at `pc`, led to. Hits leave no trace.
     pub fn record(&mut self, core: Core, pc: u64, write: bool, outcome: &Outcome, now: Ticks) {
@@ -121,6 +141,7 @@ impl LineCounts {
         };
         cores.insert(core);
         let stall = outcome.finished.saturating_sub(now);
+        self.of_core(core, stall);
         let known = self
             .places
             .iter()
@@ -139,11 +160,79 @@ impl LineCounts {
             None => self.elsewhere += 1,
         }
     }
+
+    /// An event of `core`, which waited for `stall`.
+    fn of_core(&mut self, core: Core, stall: Ticks) {
+        match self.by_core.binary_search_by_key(&core, |of| of.core) {
+            Ok(index) => {
+                self.by_core[index].events += 1;
+                self.by_core[index].stall += stall;
+            }
+            Err(index) => self.by_core.insert(
+                index,
+                OfCore {
+                    core,
+                    events: 1,
+                    stall,
+                },
+            ),
+        }
+    }
+
+    /// The line has come to `core`, or the right to write it, for these bytes; `lost` says who gave it up. `line_size` is
+    /// given if it may begin to be followed. Returns whether further uses of the line by the core are to be told of.
+    #[allow(
+        clippy::too_many_arguments,
+        reason = "one access; called often, so nothing is built for it"
+    )]
+    pub fn come(
+        &mut self,
+        core: Core,
+        bytes: Bytes,
+        write: bool,
+        outcome: &Outcome,
+        lost: &[(Core, Rights)],
+        line_size: Option<u64>,
+        count: bool,
+    ) -> bool {
+        if count {
+            self.spans.record(core, bytes, write, true);
+        }
+        if let (None, Some(line_size)) = (&self.watch, line_size)
+            && self.counts.transfers() + self.counts.upgrades >= Self::MOVES
+        {
+            self.watch = Some(Box::new(Watch::new(line_size)));
+        }
+        let Some(watch) = &mut self.watch else {
+            return false;
+        };
+        watch.lose(lost);
+        let upgrade = outcome.event == Event::Upgrade;
+        watch.come(core, outcome.granted, upgrade, count);
+        watch.used(core, bytes, write)
+    }
+
+    /// `core`, which has the line, uses these bytes. Returns whether its further uses are to be told of.
+    pub fn used(&mut self, core: Core, bytes: Bytes, write: bool, count: bool) -> bool {
+        let Some(watch) = &mut self.watch else {
+            return false;
+        };
+        if count {
+            self.spans.record(core, bytes, write, false);
+        }
+        watch.used(core, bytes, write)
+    }
+
+    /// How often it came for what others had written, as far as it was followed.
+    pub fn shared(&self) -> Shared {
+        self.watch
+            .as_ref()
+            .map_or_else(Shared::default, |watch| watch.shared())
+    }
 }
 
 #[cfg(test)]
 mod tests {
-    use super::super::Rights;
     use super::*;
 
     fn outcome(event: Event, finished: Ticks, queued: Ticks, invalidated: u32) -> Outcome {
@@ -234,10 +323,17 @@ mod tests {
                 }
             ]
         );
+        let of = |core, events, stall| OfCore {
+            core,
+            events,
+            stall,
+        };
+        assert_eq!(line.by_core, [of(3, 1, 20), of(4, 2, 60)]);
         for pc in 0..LineCounts::PLACES as u64 {
             line.record(1, 0x1000 + pc, false, &outcome(Event::Read, 1, 0, 0), 0);
         }
         assert_eq!((line.places.len(), line.elsewhere), (LineCounts::PLACES, 2));
         assert_eq!(line.counts.reads, 1 + LineCounts::PLACES as u64);
+        assert_eq!(line.by_core[0], of(1, 16, 16));
     }
 }

@@ -75,6 +75,8 @@ pub struct Directory {
     page_shift: u32,
     /// Until when the one bus is taken.
     bus_busy: Ticks,
+    /// Lines that cost nothing.
+    free: NumberMap<()>,
     /// When each core's buffered stores complete, oldest first.
     buffers: Vec<VecDeque<Ticks>>,
 }
@@ -101,9 +103,16 @@ impl Directory {
             homes: NumberMap::default(),
             page_shift: lines_per_page.ilog2(),
             bus_busy: 0,
+            free: NumberMap::default(),
             buffers,
             machine,
         }
+    }
+
+    /// From now on, accesses to `line` take no time and keep nobody else waiting. Who holds it, and who
+    /// loses it, is as before: so it shows what the line costs a program.
+    pub fn set_free(&mut self, line: u64) {
+        self.free.insert(line, ());
     }
 
     /// The machine.
@@ -299,16 +308,21 @@ impl Directory {
         let home = self.home(core, line);
         let plan = self.plan(self.table.shared(index), core, home, writes);
         let entry = self.table.shared_mut(index);
-        let mut start = now.max(entry.busy);
-        if self.machine.coherence == Coherence::Bus {
+        let free = self.free.contains_key(&line);
+        let mut start = if free { now } else { now.max(entry.busy) };
+        if self.machine.coherence == Coherence::Bus && !free {
             start = start.max(self.bus_busy);
             self.bus_busy = start + ticks(self.machine.bus.into());
         }
-        entry.busy =
-            start + plan.latency * Ticks::from(plan.occupancy) / Ticks::from(Occupancy::FULL);
+        let latency = if free { 0 } else { plan.latency };
+        entry.busy = start + latency * Ticks::from(plan.occupancy) / Ticks::from(Occupancy::FULL);
         // Where homes go on before a request is complete, the line may not have reached the core
         // that it is now wanted from.
-        let finished = (start + plan.latency).max(entry.written);
+        let finished = if free {
+            start
+        } else {
+            (start + latency).max(entry.written)
+        };
         let mut invalidated = 0;
         let granted = if writes {
             for other in entry.holders.iter().filter(|&other| other != core) {
@@ -341,8 +355,12 @@ impl Directory {
             Coherence::Directory => (self.machine.distance(self.machine.chip_of(core), home), 0),
             Coherence::Bus => (0, self.bus_busy),
         };
-        let start = now.max(bus_free);
-        let finished = start + ticks(self.machine.memory[hops].into());
+        let (start, finished) = if self.free.contains_key(&line) {
+            (now, now)
+        } else {
+            let start = now.max(bus_free);
+            (start, start + ticks(self.machine.memory[hops].into()))
+        };
         let written = if writes { finished } else { 0 };
         self.table.set_private(
             line,

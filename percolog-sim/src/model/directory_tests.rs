@@ -524,3 +524,49 @@ fn a_private_line_takes_16_bytes_of_a_table() {
         directory.bytes()
     );
 }
+
+#[test]
+fn a_free_line_takes_no_time_and_changes_hands_all_the_same() {
+    let mut paid = Driven::new(row(Protocol::Mesi));
+    let mut free = Driven::new(row(Protocol::Mesi));
+    free.directory.set_free(LINE);
+    for (core, access) in [
+        (0, Access::Read),
+        (3, Access::Write),
+        (5, Access::Read),
+        (0, Access::Read),
+        (5, Access::Write),
+        (2, Access::Write),
+    ] {
+        let (now, one) = (ticks(1000), paid.at(ticks(1000), core, LINE, access));
+        let other = free.at(now, core, LINE, access);
+        assert_eq!(
+            (one.event, one.granted, one.invalidated),
+            (other.event, other.granted, other.invalidated)
+        );
+        assert!(one.finished > now, "{one:?}");
+        assert_eq!((other.finished, other.queued), (now, 0));
+    }
+    assert_eq!(paid.told, free.told);
+    // Its neighbour is as dear as ever.
+    let neighbour = free.at(0, 0, LINE + 1, Access::Read);
+    assert!(neighbour.finished > 0);
+}
+
+#[test]
+fn a_free_line_does_not_wait_for_the_bus_nor_take_it() {
+    let mut machine = Machine::flat("bus", 3);
+    machine.coherence = Coherence::Bus;
+    machine.bus = 20;
+    let mut driven = Driven::new(machine);
+    driven.directory.set_free(LINE);
+    for line in [LINE, LINE + 1] {
+        driven.at(0, 0, line, Access::Write);
+    }
+    let alone = driven.at(ticks(5000), 1, LINE + 1, Access::Write);
+    let taken = driven.at(ticks(5000), 1, LINE, Access::Write);
+    assert_eq!((taken.finished, taken.queued), (ticks(5000), 0));
+    let behind = driven.at(ticks(5000), 2, LINE, Access::Write);
+    assert_eq!(behind.finished, ticks(5000));
+    assert!(alone.finished > ticks(5000));
+}

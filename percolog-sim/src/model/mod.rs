@@ -27,6 +27,9 @@
 //!   until the next locked instruction or fence. Stores that hit are never held up behind stores
 //!   that missed, so this errs in the other direction.
 //!
+//! * **What lines are shared for.** [`Watch`] follows the bytes of a line that moves often, and says
+//!   how often it came for bytes that others had written. It changes nothing of the above.
+//!
 //! # What is not modelled
 //!
 //! * **Capacity.** A cache never evicts: a line leaves it only because another core writes it, or
@@ -54,11 +57,13 @@ mod machine;
 #[cfg(test)]
 mod random_tests;
 mod table;
+mod uses;
 
 pub use coreset::CoreSet;
-pub use counts::{Counts, LineCounts, Place};
+pub use counts::{Counts, LineCounts, OfCore, Place};
 pub use directory::{Access, Directory, Event, Outcome, Rights};
 pub use machine::{Coherence, Costs, Machine, Occupancy, Protocol, Stores};
+pub use uses::{Bytes, Shared, Span, Spans, Watch};
 
 /// Simulated time: sixteenths of a cycle of the described machine, so that fractions of a cycle add
 /// up exactly.

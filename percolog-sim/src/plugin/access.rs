@@ -6,123 +6,23 @@
 
 use std::ffi::{c_uint, c_void};
 
-use crate::model::{Access, Event, Rights, TICKS_PER_CYCLE, Ticks};
-use crate::plugin::decode::{Access3, NONE, Operand, Segment};
+use crate::model::{Access, Bytes, Event, Rights, TICKS_PER_CYCLE, Ticks};
+use crate::plugin::architecture::Sum;
 use crate::plugin::hot::{self, HOT, Table};
 use crate::plugin::qemu;
-use crate::plugin::registers::{FS_BASE, GS_BASE, Registers};
+use crate::plugin::registers::Registers;
 use crate::plugin::simulator::{Gate, Simulator, gate, simulator};
-use crate::plugin::verify;
+use crate::plugin::{baton, kind, verify};
+
+mod site;
+
+pub(crate) use site::Site;
 
 /// How far a core may be ahead on a contended line that it reads while it is found out whether it spins.
 const CIRCLE: Ticks = 64 * TICKS_PER_CYCLE;
 
 /// How far a core may be ahead that touches no memory. What it does concerns nobody; it must only not do it for ever.
 const LEASH: Ticks = 1 << 20;
-
-/// One access of one instruction, as found when it was translated. It is never freed: translated code refers to it.
-#[derive(Debug)]
-pub(crate) struct Site {
-    /// Added to the registers.
-    pub(crate) displacement: u64,
-    /// The address of the instruction.
-    pub(crate) place: u64,
-    /// What the block costs from this instruction on: it was charged when the block began.
-    pub(crate) ahead: u32,
-    base: u8,
-    index: u8,
-    scale: u8,
-    /// How many bytes.
-    pub(crate) size: u8,
-    /// The rights that it needs.
-    need: u8,
-    /// What it is for the model.
-    access: Access,
-    segment: Segment,
-    address32: bool,
-    repeated: bool,
-}
-
-impl Site {
-    /// An access at this place.
-    pub(crate) fn new(
-        operand: &Operand,
-        place: u64,
-        ahead: u32,
-        locked: bool,
-        repeated: bool,
-    ) -> Self {
-        let (need, access) = match operand.access {
-            Access3::Read => (hot::READ, Access::Read),
-            Access3::Write if !locked => (hot::READ | hot::WRITE, Access::Store),
-            // Fetched to be written at once, also by an instruction that is not atomic; a store buffer cannot hide it,
-            // since the old value is needed.
-            Access3::Write | Access3::Modify => (hot::READ | hot::WRITE, Access::Write),
-        };
-        Site {
-            displacement: operand.displacement as u64,
-            place,
-            ahead,
-            base: operand.base,
-            index: operand.index,
-            scale: operand.scale,
-            size: operand.size,
-            need: need as u8,
-            access,
-            segment: operand.segment,
-            address32: operand.address32,
-            repeated,
-        }
-    }
-
-    /// The function to call before the instruction.
-    pub(crate) fn callback(&self) -> qemu::Execution {
-        let plain = self.segment == Segment::None && !self.address32 && !self.repeated;
-        match (plain, self.base == NONE, self.index == NONE) {
-            (true, true, true) => before_absolute,
-            (true, false, true) => before_based,
-            (true, false, false) => before_indexed,
-            _ => before_any,
-        }
-    }
-
-    /// The address, from the registers at `state`; none if a repeated instruction has nothing to do.
-    #[inline]
-    fn address(&self, state: *const u64) -> Option<u64> {
-        let register = |number: u8| {
-            // SAFETY: the state begins with sixteen registers, and the number is below sixteen.
-            unsafe { *state.add(usize::from(number)) }
-        };
-        if self.repeated {
-            let count = register(1);
-            let count = if self.address32 {
-                count & 0xffff_ffff
-            } else {
-                count
-            };
-            if count == 0 {
-                return None;
-            }
-        }
-        let mut address = self.displacement;
-        if self.base != NONE {
-            address = address.wrapping_add(register(self.base));
-        }
-        if self.index != NONE {
-            address = address.wrapping_add(register(self.index) << self.scale);
-        }
-        if self.address32 {
-            address &= 0xffff_ffff;
-        }
-        let base = match self.segment {
-            Segment::None => return Some(address),
-            Segment::Fs => FS_BASE,
-            Segment::Gs => GS_BASE,
-        };
-        // SAFETY: the segments' bases follow the registers.
-        Some(address.wrapping_add(unsafe { *state.add(base) }))
-    }
-}
 
 /// Defines a callback that finds the state of the calling thread in `rbp`, where translated code keeps it.
 macro_rules! with_state {
@@ -160,8 +60,8 @@ extern "C" fn absolute(vcpu: c_uint, site: &'static Site, state: *mut u64) {
     }
 }
 
-extern "C" fn based(vcpu: c_uint, site: &'static Site, state: *mut u64) {
-    // SAFETY: the state begins with sixteen registers, and this site has a base among them.
+pub(crate) extern "C" fn based(vcpu: c_uint, site: &'static Site, state: *mut u64) {
+    // SAFETY: the base of this site is one of the words of the state that are registers.
     let base = unsafe { *state.add(usize::from(site.base)) };
     let address = site.displacement.wrapping_add(base);
     if !HOT.may_go_on(vcpu, address, u64::from(site.size), u64::from(site.need)) {
@@ -170,7 +70,7 @@ extern "C" fn based(vcpu: c_uint, site: &'static Site, state: *mut u64) {
 }
 
 extern "C" fn indexed(vcpu: c_uint, site: &'static Site, state: *mut u64) {
-    // SAFETY: the state begins with sixteen registers, and this site has a base and an index among them.
+    // SAFETY: base and index of this site are words of the state that are registers.
     let (base, index) = unsafe {
         (
             *state.add(usize::from(site.base)),
@@ -186,8 +86,34 @@ extern "C" fn indexed(vcpu: c_uint, site: &'static Site, state: *mut u64) {
     }
 }
 
+with_state!(
+    /// An access at a register's address, of which the uppermost byte does not count.
+    before_untagged => untagged
+);
+
+with_state!(
+    /// Any other access of which the uppermost byte does not count.
+    before_any_untagged => any_untagged
+);
+
+extern "C" fn any_untagged(vcpu: c_uint, site: &'static Site, state: *mut u64) {
+    let address = site.untagged_address(state);
+    if !HOT.may_go_on(vcpu, address, u64::from(site.size), u64::from(site.need)) {
+        slow(vcpu, site, state, address);
+    }
+}
+
+extern "C" fn untagged(vcpu: c_uint, site: &'static Site, state: *mut u64) {
+    // SAFETY: the base of this site is one of the words of the state that are registers.
+    let base = unsafe { *state.add(usize::from(site.base)) };
+    let address = Sum::without_tag(site.displacement.wrapping_add(base));
+    if !HOT.may_go_on(vcpu, address, u64::from(site.size), u64::from(site.need)) {
+        slow(vcpu, site, state, address);
+    }
+}
+
 extern "C" fn any(vcpu: c_uint, site: &'static Site, state: *mut u64) {
-    let Some(address) = site.address(state) else {
+    let Some(address) = site.whole_address(state) else {
         return;
     };
     if !HOT.may_go_on(vcpu, address, u64::from(site.size), u64::from(site.need)) {
@@ -207,6 +133,12 @@ extern "C" fn note(vcpu: c_uint, site: &'static Site, state: *mut u64) {
 #[cold]
 #[inline(never)]
 fn slow(vcpu: c_uint, site: &'static Site, state: *mut u64, address: u64) {
+    let watched = u64::from(site.need) << hot::WATCHED;
+    if HOT.may_go_on(vcpu, address, u64::from(site.size), watched) {
+        // SAFETY: the caller has the turn.
+        unsafe { simulator() }.hit(site, address);
+        return;
+    }
     crate::plugin::baton::set_state(state);
     if gate(vcpu as usize, state) == Gate::LetGo {
         return;
@@ -215,14 +147,28 @@ fn slow(vcpu: c_uint, site: &'static Site, state: *mut u64, address: u64) {
     let simulator = unsafe { simulator() };
     // SAFETY: the callback that led here found the state in its register.
     let registers = unsafe { Registers::new(state) };
-    let shift = HOT.line_shift();
-    let first = address >> shift;
-    let last = (address + u64::from(site.size) - 1) >> shift;
-    for line in first..=last {
-        if simulator.touch(site, line, registers, state) == Gate::LetGo {
+    for (line, bytes) in by_line(address, site.size.into()) {
+        simulator.hold_before(site, line);
+        if simulator.touch(site, line, bytes, registers, state) == Gate::LetGo {
             return;
         }
     }
+}
+
+/// The lines that these bytes lie in, and which bytes of each they are.
+pub(crate) fn by_line(address: u64, size: u64) -> impl Iterator<Item = (u64, Bytes)> {
+    let shift = HOT.line_shift();
+    let behind = address.saturating_add(size.max(1));
+    (address >> shift..=(behind - 1) >> shift).map(move |line| {
+        let start = line << shift;
+        let from = address.max(start) - start;
+        let to = (behind - start).min(1 << shift);
+        let bytes = Bytes {
+            offset: from as u32,
+            size: (to - from) as u32,
+        };
+        (line, bytes)
+    })
 }
 
 with_state!(
@@ -244,6 +190,32 @@ extern "C" fn empty(vcpu: c_uint, _data: *mut c_void, state: *mut u64) {
     }
 }
 
+with_state!(
+    /// A block begins that is skipped.
+    before_skipped => skipped
+);
+
+extern "C" fn skipped(vcpu: c_uint, _data: *mut c_void, state: *mut u64) {
+    if !HOT.may_skip(vcpu) {
+        stop_skipping(vcpu, state);
+    }
+}
+
+#[cold]
+#[inline(never)]
+fn stop_skipping(vcpu: c_uint, state: *mut u64) {
+    baton::set_state(state);
+    if gate(vcpu as usize, state) == Gate::LetGo {
+        return;
+    }
+    // SAFETY: the caller has the turn.
+    let simulator = unsafe { simulator() };
+    let leash = simulator.settings.run_ahead.max(LEASH);
+    if simulator.wait_for_others(leash, state) == Gate::Open {
+        kind::end(vcpu, state);
+    }
+}
+
 /// Called after an access whose address could not be computed before.
 pub(crate) extern "C" fn after_unknown(vcpu: c_uint, info: u32, address: u64, data: *mut c_void) {
     let place = data as u64;
@@ -252,21 +224,67 @@ pub(crate) extern "C" fn after_unknown(vcpu: c_uint, info: u32, address: u64, da
     }
     // SAFETY: the caller has the turn.
     let simulator = unsafe { simulator() };
-    simulator.touched(address >> HOT.line_shift(), qemu::is_store(info), place);
+    if let Some((line, bytes)) = by_line(address, qemu::size(info)).next() {
+        simulator.touched(line, bytes, qemu::is_store(info), place);
+    }
+}
+
+/// Whether a line has come from another core's cache, or was taken from others that had it too.
+fn is_move(event: Event) -> bool {
+    matches!(event, Event::Read | Event::Write | Event::Upgrade)
+}
+
+/// Called after each access of an instruction that reads, computes and writes, and is not atomic: between its two accesses
+/// other threads may make theirs.
+pub(crate) extern "C" fn between(vcpu: c_uint, info: u32, address: u64, data: *mut c_void) {
+    if qemu::is_store(info) || baton::is_draining() || HOT.holder() != vcpu {
+        return;
+    }
+    let state = baton::state().cast_mut();
+    // SAFETY: the data is the site with which the callback was registered, and sites are never freed.
+    let site = unsafe { &*data.cast::<Site>() };
+    // SAFETY: the caller has the turn.
+    let simulator = unsafe { simulator() };
+    let Some((line, bytes)) = by_line(address, qemu::size(info)).next() else {
+        return;
+    };
+    if !state.is_null() && simulator.hold_between(line) {
+        // SAFETY: the thread has been here before, and left its state.
+        let registers = unsafe { Registers::new(state) };
+        // Without the turn it goes on as well.
+        let _ = simulator.touch(site, line, bytes, registers, state);
+    }
 }
 
 impl Simulator {
+    /// An access that may go on, to a line whose uses are looked at.
+    fn hit(&mut self, site: &'static Site, address: u64) {
+        let me = self.current();
+        let Some(core) = self.threads[me].core else {
+            return;
+        };
+        let inside = self.tally.inside(me);
+        for (line, bytes) in by_line(address, site.size.into()) {
+            if !self.tally.used(core, line, bytes, site.writes(), inside)
+                && let Some(table) = &mut self.tables[usize::from(core)]
+            {
+                table.trust(line);
+            }
+        }
+    }
+
     /// An access to one line, about to be made.
     fn touch(
         &mut self,
         site: &'static Site,
         line: u64,
+        bytes: Bytes,
         registers: Registers,
         state: *mut u64,
     ) -> Gate {
         let me = self.current();
         self.threads[me].place = site.place;
-        let wants = if u64::from(site.need) & hot::WRITE != 0 {
+        let wants = if site.writes() {
             Rights::Write
         } else {
             Rights::Read
@@ -292,6 +310,13 @@ impl Simulator {
             let Some(core) = self.threads[me].core else {
                 unreachable!("a thread that has the turn has a core");
             };
+            self.look_at_part(now);
+            if self.part.is_skipping() {
+                match self.skip_access(core, line, now, state) {
+                    Some(gate) => return gate,
+                    None => continue,
+                }
+            }
             let horizon = self.schedule.horizon();
             let is_first = horizon.is_none_or(|horizon| (now, me) < horizon);
             let held = self.directory.rights(core, line);
@@ -306,7 +331,7 @@ impl Simulator {
                     }
                 }
                 let wanted = self.waits.is_wanted(line);
-                let contended = self.waits.is_contended(line, now, self.settings.run_ahead);
+                let contended = self.is_contended(line, now) && !self.is_told_nothing(site, line);
                 let lead = match (wanted, contended) {
                     (true, _) => 0,
                     // Whether it reads in a circle shows within a few instructions.
@@ -319,25 +344,32 @@ impl Simulator {
                 let near =
                     horizon.is_some_and(|(time, _)| lead > 0 && now <= time.saturating_add(lead));
                 if is_first || near {
-                    self.install(core, line, held, wanted || contended);
+                    let inside = self.tally.inside(me);
+                    let watched = self.tally.used(core, line, bytes, site.writes(), inside);
+                    self.install(core, line, held, wanted || contended, watched);
+                    self.hold_after(site, line, false);
                     self.update_limit();
                     return Gate::Open;
                 }
                 // It may be reading in a circle: the next accesses will show.
                 let thread = &mut self.threads[me];
                 thread.suspect = wants == Rights::Read && thread.observation.is_none();
-                self.announce(line);
+                // Whoever has the line, too, may run ahead on it: this thread will not ask for it, as long as it is not taken from
+                // its core. (To say that all be kept from what nobody changes would cost a turn for each access to it.)
+                thread.kept = Some(line);
                 self.wait_until(now, state)
             } else if is_first || self.may_touch_ahead(line, now, horizon) {
                 self.interrupt_observation();
-                self.request(core, line, site.access, site.place, now);
+                let event = self.request(core, line, bytes, site.access, site.place, now);
+                self.witness_event(event, line, site, registers, state);
                 // It spun here, and has read the line again: likely it goes on spinning.
                 let thread = &mut self.threads[me];
                 thread.suspect = wants == Rights::Read && thread.spun_at == site.place;
+                self.hold_after(site, line, is_move(event));
                 self.update_limit();
                 return Gate::Open;
             } else {
-                self.announce(line);
+                self.announce(me, line);
                 self.wait_until(now, state)
             };
             if gate == Gate::LetGo {
@@ -365,6 +397,8 @@ impl Simulator {
             }
             self.read_messages();
             let now = self.now();
+            self.look_at_part(now);
+            let leash = self.lead(leash);
             let is_over = self
                 .schedule
                 .slice_end(&self.threads[me])
@@ -386,40 +420,192 @@ impl Simulator {
     }
 
     /// Asks the directory for a line, and waits for it in simulated time.
-    fn request(&mut self, core: u16, line: u64, access: Access, place: u64, now: Ticks) {
+    fn request(
+        &mut self,
+        core: u16,
+        line: u64,
+        bytes: Bytes,
+        access: Access,
+        place: u64,
+        now: Ticks,
+    ) -> Event {
         let mut lost = std::mem::take(&mut self.lost);
         let outcome = self
             .directory
             .access(core, line, access, now, |core, left| {
                 lost.push((core, left))
             });
-        for (loser, left) in lost.drain(..) {
+        for &(loser, left) in &lost {
             if let Some(table) = &mut self.tables[usize::from(loser)] {
                 table.forget(line);
+            }
+            if let Some(thread) = self.schedule.thread_on(loser)
+                && self.threads[thread].kept == Some(line)
+            {
+                self.threads[thread].kept = None;
+                self.announce(thread, line);
             }
             if left == Rights::None {
                 self.wake_spinners(loser, line, now);
             }
         }
-        self.lost = lost;
         self.charge(outcome.finished.saturating_sub(now));
-        if matches!(outcome.event, Event::Read | Event::Write | Event::Upgrade) {
+        if is_move(outcome.event) {
             self.waits.moved(line, now);
+            self.note_users(line, outcome.event != Event::Read);
         }
+        let mut watched = false;
         if outcome.event != Event::Hit {
             let me = self.current();
             let inside = self.tally.inside(me);
             let is_write = access != Access::Read;
             self.tally
                 .record(core, line, place, is_write, &outcome, now, inside);
+            let line_size = self.settings.machine.line_size;
+            watched = self.tally.come(
+                core, line, bytes, is_write, &outcome, &lost, line_size, inside,
+            );
+            if self.free.any() {
+                self.free.count(line);
+            }
         }
-        let care = self.waits.is_wanted(line)
-            || self.waits.is_contended(line, now, self.settings.run_ahead);
-        self.install(core, line, outcome.granted, care);
+        lost.clear();
+        self.lost = lost;
+        let care = self.waits.is_wanted(line) || self.is_contended(line, now);
+        self.install(core, line, outcome.granted, care, watched);
+        outcome.event
     }
 
-    /// Notes what the core may do to the line from now on without asking; nothing, if the line needs care.
-    fn install(&mut self, core: u16, line: u64, rights: Rights, care: bool) {
+    /// Whether a thread that is ahead of others must not use a line that its core holds.
+    fn is_contended(&self, line: u64, now: Ticks) -> bool {
+        self.waits.is_contended(line, now, self.settings.run_ahead)
+            || self
+                .chaos
+                .as_ref()
+                .is_some_and(|chaos| chaos.is_shared(line))
+    }
+
+    /// Whether the thread that has the turn, and whose core holds the line, reads only what it knows.
+    fn is_told_nothing(&self, site: &Site, line: u64) -> bool {
+        let me = self.current();
+        !site.writes()
+            && self
+                .chaos
+                .as_ref()
+                .is_some_and(|chaos| chaos.knows(me, line, site.place))
+    }
+
+    /// The thread that has the turn has fetched a line from another core's cache.
+    fn note_users(&mut self, line: u64, to_write: bool) {
+        let me = self.current();
+        if let Some(chaos) = &mut self.chaos
+            && chaos.fetched(me, line, to_write)
+        {
+            // From now on each access is a point, also of those who hold it.
+            for table in self.tables.iter_mut().flatten() {
+                table.forget(line);
+            }
+        }
+    }
+
+    /// The thread that has the turn is about to touch a line, and may be held back.
+    fn hold_before(&mut self, site: &Site, line: u64) {
+        let me = self.current();
+        let Some(core) = self.threads[me].core else {
+            return;
+        };
+        let Some(chaos) = &mut self.chaos else {
+            return;
+        };
+        // Whoever may be found to spin is not to be disturbed: it waits for the others anyway.
+        if self.threads[me].observation.is_some() || self.threads[me].forced {
+            return;
+        }
+        let moves = || {
+            let held = self.directory.rights(core, line);
+            let lacks = held == Rights::None || (held == Rights::Read && site.writes());
+            lacks && !self.directory.is_untouched(line)
+        };
+        // Waiting in a loop is not to be drawn out. If the line has been taken, the loop may end.
+        let knows = !site.writes() && chaos.knows(me, line, site.place);
+        if knows && self.directory.rights(core, line) != Rights::None {
+            return;
+        }
+        if chaos.is_shared(line) || moves() {
+            let delay = chaos.before(me, line, site.writes());
+            self.hold(delay);
+        }
+    }
+
+    /// The thread that has the turn has read a line that it will write next. Returns whether others may come between.
+    fn hold_between(&mut self, line: u64) -> bool {
+        let me = self.current();
+        let Some(chaos) = &mut self.chaos else {
+            return false;
+        };
+        if !chaos.is_shared(line) {
+            return false;
+        }
+        let delay = chaos.between(me, line);
+        self.hold(delay);
+        true
+    }
+
+    /// The thread that has the turn touches a line, which has come from another core's cache if `moved`, and may be held back
+    /// before it goes on.
+    fn hold_after(&mut self, site: &Site, line: u64, moved: bool) {
+        let me = self.current();
+        let Some(chaos) = &mut self.chaos else {
+            return;
+        };
+        if moved || chaos.is_shared(line) {
+            if !moved && !site.writes() && chaos.knows(me, line, site.place) {
+                return;
+            }
+            let delay = chaos.after(me, line, site.writes(), moved, site.place);
+            if self.threads[me].observation.is_none() {
+                self.hold(delay);
+            }
+        }
+    }
+
+    /// The thread that has the turn is held back: for so long, or, where others wait for a core, until it is given one again.
+    fn hold(&mut self, delay: Ticks) {
+        if delay > 0 && self.schedule.is_crowded() {
+            let me = self.current();
+            self.threads[me].evicted = true;
+        } else {
+            self.charge(delay);
+        }
+    }
+
+    /// Sees whose line has moved, and who has had it moved.
+    fn witness_event(
+        &mut self,
+        event: Event,
+        line: u64,
+        site: &'static Site,
+        registers: Registers,
+        state: *const u64,
+    ) {
+        // What is counted for a line: see `Tally::record`.
+        let counts = self.tally.inside(self.current()) || !self.tally.has_region();
+        if matches!(event, Event::Hit | Event::Cold) || !counts {
+            return;
+        }
+        let first = line << HOT.line_shift();
+        // An access that crosses lines touches the second at its beginning.
+        let address = site
+            .address(state)
+            .map_or(first, |address| address.max(first));
+        let write = site.access != Access::Read;
+        self.witness
+            .event(line, address, site.place, write, &registers);
+    }
+
+    /// Notes what the core may do to the line from now on without asking; nothing, if the line needs care. If its uses are
+    /// looked at, that is all that is done at each.
+    fn install(&mut self, core: u16, line: u64, rights: Rights, care: bool, watched: bool) {
         let table = self.tables[usize::from(core)].get_or_insert_with(Table::new);
         let bits = match rights {
             Rights::None => return,
@@ -428,29 +614,37 @@ impl Simulator {
         };
         if care {
             table.forget(line);
+        } else if watched {
+            table.set(line, bits << hot::WATCHED);
         } else {
             table.set(line, bits);
         }
     }
 
-    /// The thread that has the turn will ask for this line in its turn: nobody may run ahead on it until then.
-    fn announce(&mut self, line: u64) {
-        let me = self.current();
-        self.threads[me].pending = Some(line);
-        self.waits.announce(line);
-        for table in self.tables.iter_mut().flatten() {
-            table.forget(line);
+    /// The thread will ask for this line in its turn: nobody may run ahead on it until then.
+    fn announce(&mut self, thread: usize, line: u64) {
+        self.threads[thread].pending = Some(line);
+        // Nobody notes a line that is wanted.
+        if self.waits.announce(line) {
+            for table in self.tables.iter_mut().flatten() {
+                table.forget(line);
+            }
         }
     }
 
     /// An access that has been made already.
-    fn touched(&mut self, line: u64, is_store: bool, place: u64) {
+    pub(crate) fn touched(&mut self, line: u64, bytes: Bytes, is_store: bool, place: u64) {
         let me = self.current();
         let Some(core) = self.threads[me].core else {
             return;
         };
+        if self.part.is_skipping() {
+            return;
+        }
         let held = self.directory.rights(core, line);
         if held == Rights::Write || (held == Rights::Read && !is_store) {
+            let inside = self.tally.inside(me);
+            let _ = self.tally.used(core, line, bytes, is_store, inside);
             return;
         }
         self.unordered += 1;
@@ -460,7 +654,7 @@ impl Simulator {
         } else {
             Access::Read
         };
-        self.request(core, line, access, place, now);
+        let _ = self.request(core, line, bytes, access, place, now);
         self.update_limit();
     }
 }

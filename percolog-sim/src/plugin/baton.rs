@@ -9,8 +9,10 @@ use std::ffi::{c_int, c_long};
 use std::ptr;
 use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, Ordering};
 
+use crate::plugin::{kind, qemu};
+
 /// As many threads as one program may have under the simulator.
-pub(crate) const THREADS: usize = 16_384;
+const THREADS: usize = 16_384;
 
 /// How long a parked thread sleeps before it looks whether QEMU needs it.
 const PATIENCE_NANOSECONDS: i64 = 20_000_000;
@@ -100,6 +102,11 @@ pub(crate) enum Waited {
 
 /// Prepares the place of a thread. Called before the thread runs.
 pub(crate) fn prepare(thread: usize) {
+    if thread >= THREADS {
+        crate::plugin::fatal(&format!(
+            "the program has more than {THREADS} threads, which the simulator has no room for"
+        ));
+    }
     let seat = Box::into_raw(Box::new(Seat {
         go: AtomicU32::new(0),
         ended: AtomicBool::new(false),
@@ -188,8 +195,12 @@ fn is_needed(state: *const u64) -> bool {
     if state.is_null() {
         return false;
     }
+    // Later versions have something else before the counter.
+    let last = if qemu::is_first_version() { 4 } else { 2 };
     // SAFETY: QEMU's state of a processor is part of a larger object, of which the words before it are part too.
-    (1..=4).any(|back| unsafe { ptr::read_volatile(state.cast::<i32>().sub(back)) } < 0)
+    (1..=last)
+        .map(|back| unsafe { ptr::read_volatile(state.cast::<i32>().sub(back)) })
+        .any(|word| word < 0 && !kind::is_own_wish(word))
 }
 
 fn wake(word: &AtomicU32) {

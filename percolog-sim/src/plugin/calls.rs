@@ -4,19 +4,21 @@ use std::cell::Cell;
 use std::ffi::{c_uint, c_void};
 
 use crate::plugin::access::with_state;
+use crate::plugin::architecture;
+use crate::plugin::hot::HOT;
 use crate::plugin::numbers as n;
 use crate::plugin::qemu::PluginId;
-use crate::plugin::registers::{Register, Registers};
+use crate::plugin::registers::{Kept, Registers};
 use crate::plugin::simulator::{Gate, Simulator, gate, simulator};
-use crate::plugin::{baton, fatal, syscalls};
+use crate::plugin::{baton, fatal, kind, syscalls};
 
 thread_local! {
     /// Whether this thread is in a system call, or has not run yet.
     static IN_CALL: Cell<bool> = const { Cell::new(true) };
     /// The call that this thread is about to make, to be compared with what QEMU says of it.
     static ABOUT: Cell<Option<[u64; 4]>> = const { Cell::new(None) };
-    /// Whether the call was one that waits, made harmless because all threads are let go.
-    static SKIPPED: Cell<bool> = const { Cell::new(false) };
+    /// Whether the call was one that waits, made harmless because all threads are let go; and what is to be put back after.
+    static SKIPPED: Cell<Option<Option<Kept>>> = const { Cell::new(None) };
 }
 
 /// The first thread begins: it is in no system call.
@@ -24,8 +26,6 @@ pub(crate) fn first_thread() {
     IN_CALL.set(false);
 }
 
-const SYS_FUTEX: u64 = 202;
-const SYS_GETPID: u64 = 39;
 const EAGAIN: i64 = 11;
 
 /// Obtains the turn for a system call: what threads say to each other through the kernel, they say in order.
@@ -47,7 +47,7 @@ with_state!(
     before_call => before
 );
 with_state!(
-    /// A block begins that follows a `syscall` instruction.
+    /// A block begins that follows an instruction that makes a system call.
     after_call => after
 );
 
@@ -58,15 +58,15 @@ extern "C" fn before(vcpu: c_uint, place: *mut c_void, state: *mut u64) {
     let mut registers = unsafe { Registers::new(state) };
     if in_order(vcpu as usize, state) == Gate::LetGo {
         if baton::is_ending() {
-            registers.set(Register::Rax, n::PAUSE);
+            architecture::call_without_end(&mut registers);
             return;
         }
         // A thread that waits now would wait in the host, where nobody would wake it: it is told that the word has
         // changed, and looks again.
-        if registers.get(Register::Rax) == SYS_FUTEX {
-            if waits(registers.get(Register::Rsi)) {
-                registers.set(Register::Rax, SYS_GETPID);
-                SKIPPED.set(true);
+        if registers.number() == n::FUTEX {
+            if waits(registers.arguments()[1]) {
+                SKIPPED.set(Some(registers.kept_number()));
+                registers.set_number(n::GETPID);
             } else {
                 Simulator::outside_as(vcpu as usize, |simulator| {
                     syscalls::before(simulator, &mut registers, place as u64);
@@ -81,16 +81,18 @@ extern "C" fn before(vcpu: c_uint, place: *mut c_void, state: *mut u64) {
     let me = simulator.current();
     simulator.threads[me].place = place as u64;
     simulator.threads[me].spun_at = 0;
+    simulator.free_files(registers.number() == n::MMAP);
     syscalls::before(simulator, &mut registers, place as u64);
-    if baton::is_ending() && registers.get(Register::Rax) != n::EXIT_GROUP {
+    if baton::is_ending() && registers.number() != n::EXIT_GROUP {
         // QEMU removes the plugin from the code while it ends, and then lets the other threads run on until the kernel
         // ends them. A call that was replaced would return to them as it is, with nobody there to put its result right:
         // so whoever is about to make a call makes one that does not return.
-        registers.set(Register::Rax, n::PAUSE);
+        architecture::call_without_end(&mut registers);
     }
-    ABOUT.set(Some(
-        [Register::Rax, Register::Rdi, Register::Rsi, Register::Rdx].map(|r| registers.get(r)),
-    ));
+    ABOUT.set(Some(registers.seen_by_qemu()));
+    if HOT.holder() == vcpu {
+        kind::follow(vcpu, state);
+    }
     simulator.outside_over(vcpu as usize);
 }
 
@@ -99,10 +101,14 @@ extern "C" fn after(vcpu: c_uint, _data: *mut c_void, state: *mut u64) {
         return;
     }
     baton::set_state(state);
+    kind::learn(vcpu, state);
     // SAFETY: the state is what the callback found.
     let mut registers = unsafe { Registers::new(state) };
-    if SKIPPED.replace(false) {
-        registers.set(Register::Rax, (-EAGAIN) as u64);
+    if let Some(number) = SKIPPED.take() {
+        if let Some(number) = number {
+            registers.put_back(number);
+        }
+        registers.set_result((-EAGAIN) as u64);
         let _ = gate(vcpu as usize, state);
         return;
     }
@@ -136,7 +142,7 @@ pub(crate) extern "C" fn check(
         && about != [number as u64, first, second, third]
     {
         fatal(
-            "this QEMU keeps the guest's registers where the simulator does not find them: it was proved with QEMU 7.2",
+            "this QEMU keeps the guest's registers where the simulator does not find them: see the README's versions",
         );
     }
 }

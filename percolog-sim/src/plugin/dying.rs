@@ -32,17 +32,29 @@ pub(crate) fn watch() {
 
 /// In the place of `kill`.
 extern "C" fn dying(process: c_int, signal: c_int) -> c_int {
-    /// What a thread needs at most to finish what it does to the simulation.
-    const MOMENT: Duration = Duration::from_millis(10);
     // SAFETY: `getpid` has no preconditions.
     if process == unsafe { getpid() } && signal != 0 {
-        // The caller may or may not have the turn. Nobody enters the simulator from here on; whoever is in it leaves.
-        baton::set_draining(true, 0);
-        std::thread::sleep(MOMENT);
-        Simulator::outside(|simulator| simulator.finish(Ending::Signal(signal)));
+        write_result(signal);
     }
     // SAFETY: it takes numbers; the plugin's own table still leads to the C library.
     unsafe { kill(process, signal) }
+}
+
+/// Writes the result: this process is about to be ended by a signal.
+pub(crate) fn write_result(signal: c_int) {
+    /// What a thread needs at most to finish what it does to the simulation.
+    const MOMENT: Duration = Duration::from_millis(10);
+    // The caller may or may not have the turn. Nobody enters the simulator from here on; whoever is in it leaves.
+    baton::set_ending(true);
+    baton::set_draining(true, 0);
+    std::thread::sleep(MOMENT);
+    Simulator::outside(|simulator| simulator.finish(Ending::Signal(signal)));
+}
+
+/// Sends this process a signal.
+pub(crate) fn kill_this_process(signal: c_int) {
+    // SAFETY: both take numbers only, or nothing.
+    unsafe { kill(getpid(), signal) };
 }
 
 /// A program header of an ELF file.

@@ -11,7 +11,9 @@ use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
+use crate::plugin::architecture;
 use crate::plugin::files;
+use crate::plugin::image::{self, Handed};
 use crate::plugin::memory;
 use crate::plugin::numbers as n;
 use crate::plugin::report::Ending;
@@ -22,8 +24,13 @@ use crate::plugin::syscalls::{Call, Change, Scratch, Step, Then};
 /// How this process was started, and so how its successors are.
 #[derive(Debug)]
 pub(crate) struct Emulator {
-    /// The emulator, and what it is told before the program: everything but the program's name for itself.
+    /// The emulator, and what it is told before the program: everything but the program's name for itself and the plugin.
     command: Vec<Vec<u8>>,
+    /// The path of the plugin, unless it lies in memory, and of its settings, as they stand in an option.
+    plugin: String,
+    config: String,
+    /// The file with the plugin for the program that is being executed.
+    handed: Option<Handed>,
     /// The guest's program.
     pub(crate) program: Vec<u8>,
 }
@@ -39,7 +46,6 @@ impl Emulator {
     fn from_words(words: &[&[u8]], settings: &Settings) -> Emulator {
         let mut command = vec![settings.qemu.clone().into_bytes()];
         let mut at = 1;
-        let mut has_plugin = false;
         while let Some(&word) = words.get(at).filter(|word| word.first() == Some(&b'-')) {
             if word == b"--" {
                 at += 1;
@@ -48,8 +54,7 @@ impl Emulator {
             // The launcher starts it with options that take a value, and these that take none.
             let alone = matches!(word, b"-singlestep" | b"-strace" | b"-one-insn-per-tb");
             let end = if alone { at + 1 } else { at + 2 };
-            has_plugin |= word == b"-plugin";
-            if word != b"-0" {
+            if word != b"-0" && word != b"-plugin" {
                 command.extend(
                     words[at..end.min(words.len())]
                         .iter()
@@ -58,19 +63,40 @@ impl Emulator {
             }
             at = end;
         }
-        if !has_plugin {
-            // In this option a comma ends a path unless it is doubled.
-            let [plugin, config] =
-                [&settings.plugin, &settings.config].map(|path| path.replace(',', ",,"));
-            let plugin = format!("file={plugin},config={config}");
-            command.extend([b"-plugin".to_vec(), plugin.into_bytes()]);
-        }
+        // In this option a comma ends a path unless it is doubled.
+        let [plugin, config] =
+            [&settings.plugin, &settings.config].map(|path| path.replace(',', ",,"));
         let program = words.get(at).copied().unwrap_or_default();
         let program = fs::canonicalize(Path::new(OsStr::from_bytes(program))).map_or_else(
             |_| program.to_vec(),
             |path| path.into_os_string().into_encoded_bytes(),
         );
-        Emulator { command, program }
+        Emulator {
+            command,
+            plugin,
+            config,
+            handed: None,
+            program,
+        }
+    }
+
+    /// The command for a program that is about to be executed.
+    fn successor(&mut self) -> std::io::Result<Vec<Vec<u8>>> {
+        let plugin = if image::is_here() {
+            let handed = self.handed.insert(image::hand_on()?).number();
+            let config = &self.config;
+            format!("file=/proc/self/fd/{handed},config={config},memory={handed}")
+        } else {
+            format!("file={},config={}", self.plugin, self.config)
+        };
+        let mut command = self.command.clone();
+        command.extend([b"-plugin".to_vec(), plugin.into_bytes()]);
+        Ok(command)
+    }
+
+    /// The program was not executed after all.
+    pub(crate) fn stays(&mut self) {
+        self.handed = None;
     }
 }
 
@@ -143,12 +169,13 @@ fn judge(head: &[u8], metadata: &fs::Metadata) -> Option<Program> {
     const SET_GROUP: u32 = 0o2010;
     const CLASS_64: u8 = 2;
     const LITTLE_ENDIAN: u8 = 1;
-    const X86_64: [u8; 2] = [62, 0];
     if !head.starts_with(b"\x7fELF") {
         // The kernel may know another kind of program; most likely it refuses, and a shell takes it for a script.
         return Some(Program::Refused);
     }
-    if head.get(4..6) != Some(&[CLASS_64, LITTLE_ENDIAN]) || head.get(18..20) != Some(&X86_64) {
+    let machine = architecture::elf_machine().to_le_bytes();
+    if head.get(4..6) != Some(&[CLASS_64, LITTLE_ENDIAN]) || head.get(18..20) != Some(&machine[..])
+    {
         return Some(Program::Native("it is for another architecture"));
     }
     // SAFETY: neither call has preconditions.
@@ -233,8 +260,12 @@ pub(crate) fn execute(sim: &mut Simulator, call: &Call) -> Step {
         return Step::Quick;
     };
     let program = program.into_os_string().into_encoded_bytes();
-    let layout = Layout::new(&sim.guest.emulator.command, &program, &words, &arguments);
+    let Ok(command) = sim.guest.emulator.successor() else {
+        return native(sim, &shown(), "there is no open file left for the plugin");
+    };
+    let layout = Layout::new(&command, &program, &words, &arguments);
     let Some((address, scratch)) = layout.write(call.stack) else {
+        sim.guest.emulator.stays();
         return native(
             sim,
             &shown(),
@@ -501,8 +532,7 @@ mod tests {
 
     #[test]
     fn a_successor_is_started_as_this_process_was() {
-        let config = "machine.name x\n";
-        let mut settings = Settings {
+        let settings = Settings {
             machine: Machine::flat("follow", 1),
             run_ahead: 0,
             seed: 0,
@@ -510,10 +540,16 @@ mod tests {
             verify: false,
             files: Vec::new(),
             qemu: "/usr/bin/qemu".to_owned(),
-            plugin: "/x/plugin.so".to_owned(),
+            plugin: "/x/plugin.so,2".to_owned(),
             config: "/x/config".to_owned(),
             follow: true,
+            chaos: false,
             top_lines: 1,
+            free: Vec::new(),
+            objects: true,
+            skip: crate::plugin::region::Skip::Nothing,
+            lasts: None,
+            region_functions: Vec::new(),
         };
         let words: [&[u8]; 10] = [
             b"qemu",
@@ -527,27 +563,23 @@ mod tests {
             b"-c",
             b"-0",
         ];
-        let emulator = Emulator::from_words(&words, &settings);
+        let mut emulator = Emulator::from_words(&words, &settings);
+        // Not as it was told then: the plugin may have come in a file that is closed.
         let expected: [&[u8]; 5] = [
             b"/usr/bin/qemu",
             b"-seed",
             b"7",
             b"-plugin",
-            b"p.so,config=c",
-        ];
-        assert_eq!(emulator.command, expected);
-        let shell = fs::canonicalize("/bin/sh").expect("every system has one");
-        assert_eq!(emulator.program, bytes(&shell));
-        // Started in a way that says nothing of the plugin: then the settings do.
-        settings.plugin.push_str(",2");
-        let emulator =
-            Emulator::from_words(&[b"test", b"no-such-program", config.as_bytes()], &settings);
-        let expected: [&[u8]; 3] = [
-            b"/usr/bin/qemu",
-            b"-plugin",
             b"file=/x/plugin.so,,2,config=/x/config",
         ];
-        assert_eq!(emulator.command, expected);
+        assert_eq!(emulator.command, expected[..3]);
+        let shell = fs::canonicalize("/bin/sh").expect("every system has one");
+        assert_eq!(emulator.program, bytes(&shell));
+        if !image::is_here() {
+            assert_eq!(emulator.successor().expect("no file is needed"), expected);
+        }
+        let emulator = Emulator::from_words(&[b"test", b"no-such-program"], &settings);
+        assert_eq!(emulator.command, expected[..1]);
         assert_eq!(emulator.program, b"no-such-program");
     }
 

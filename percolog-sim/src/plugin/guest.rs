@@ -142,12 +142,17 @@ pub(crate) fn set_affinity(sim: &mut Simulator, call: &Call) -> Step {
     if set.is_empty() {
         return Step::Done(EINVAL);
     }
+    let now = sim.now();
+    if thread != sim.current() {
+        sim.schedule.rebind(&mut sim.threads, thread, set, now);
+        sim.update_limit();
+        return Step::Done(0);
+    }
     let state = &mut sim.threads[thread];
     let stays = state.core.is_none_or(|core| set.contains(core));
     state.affinity = Some(set);
-    if !stays && thread == sim.current() {
+    if !stays {
         // It leaves its core, and is ready for another at once.
-        let now = sim.now();
         sim.sleep(Sleep::Time, Some(now));
     }
     Step::Done(0)

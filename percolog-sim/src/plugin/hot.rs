@@ -4,7 +4,7 @@
 //! `holder` are atomics because other host threads may change or read them at any time.
 
 use std::cell::UnsafeCell;
-use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 
 use crate::model::Ticks;
 
@@ -14,8 +14,11 @@ pub(crate) const PLACES: usize = 8192;
 pub(crate) const READ: u64 = 1;
 /// The core may write the line (with [`READ`]: it may do both).
 pub(crate) const WRITE: u64 = 2;
+/// How far [`READ`] and [`WRITE`] are shifted in an entry of a line whose uses are looked at: translated code does not find
+/// them there, and what it asks then does.
+pub(crate) const WATCHED: u32 = 2;
 /// How far a line's number is shifted in an entry.
-pub(crate) const SHIFT: u32 = 2;
+pub(crate) const SHIFT: u32 = 4;
 
 /// What a core may do to the lines that it used last: a direct-mapped cache over the directory's knowledge.
 #[derive(Debug)]
@@ -37,12 +40,26 @@ impl Table {
         self.0[line as usize % PLACES] = (line << SHIFT) | rights;
     }
 
+    /// The core's further uses of the line are not looked at.
+    pub(crate) fn trust(&mut self, line: u64) {
+        let entry = &mut self.0[line as usize % PLACES];
+        if *entry >> SHIFT == line {
+            let rights = (*entry >> WATCHED) & (READ | WRITE);
+            *entry |= rights;
+        }
+    }
+
     /// Forgets what the core may do to the line.
     pub(crate) fn forget(&mut self, line: u64) {
         let entry = &mut self.0[line as usize % PLACES];
         if *entry >> SHIFT == line {
             *entry = u64::MAX;
         }
+    }
+
+    /// Forgets everything.
+    pub(crate) fn clear(&mut self) {
+        self.0.fill(u64::MAX);
     }
 
     pub(crate) fn first(&self) -> *const u64 {
@@ -65,6 +82,10 @@ pub(crate) struct Hot {
     limit: AtomicU64,
     /// The thread that has the turn.
     holder: AtomicU32,
+    /// The thread that has the turn, in a part that is skipped; nobody otherwise.
+    skipper: AtomicU32,
+    /// Whether there is such a part, and it has not ended.
+    skipping: AtomicBool,
     /// How far an address is shifted to make a line.
     line_shift: AtomicU32,
 }
@@ -81,6 +102,8 @@ pub(crate) static HOT: Hot = Hot {
     rights: UnsafeCell::new(std::ptr::null()),
     limit: AtomicU64::new(0),
     holder: AtomicU32::new(NOBODY),
+    skipper: AtomicU32::new(NOBODY),
+    skipping: AtomicBool::new(false),
     line_shift: AtomicU32::new(6),
 };
 
@@ -108,6 +131,12 @@ impl Hot {
         self.instructions.get()
     }
 
+    /// One more instruction was run than translated code has counted.
+    pub(crate) fn count_instruction(&self) {
+        // SAFETY: the caller has the turn.
+        unsafe { *self.instructions.get() += 1 }
+    }
+
     /// Instructions that were run.
     pub(crate) fn instructions(&self) -> u64 {
         // SAFETY: the caller has the turn.
@@ -130,8 +159,26 @@ impl Hot {
 
     /// Says who has the turn.
     pub(crate) fn set_holder(&self, holder: u32) {
-        // Relaxed: see `holder`.
+        // Relaxed: see `holder`. Whoever has the turn, or has just lost it, is the only one to say so.
         self.holder.store(holder, Ordering::Relaxed);
+        if self.skipping.load(Ordering::Relaxed) {
+            self.skipper.store(holder, Ordering::Relaxed);
+        }
+    }
+
+    /// Says whether a part of the program is being skipped.
+    pub(crate) fn set_skipping(&self, skipping: bool) {
+        let skipper = if skipping { self.holder() } else { NOBODY };
+        // Relaxed: see `holder`.
+        self.skipping.store(skipping, Ordering::Relaxed);
+        self.skipper.store(skipper, Ordering::Relaxed);
+    }
+
+    /// Whether this thread may go on with a block of the part that is skipped: it has the turn and is not far ahead.
+    #[inline]
+    pub(crate) fn may_skip(&self, thread: u32) -> bool {
+        // Relaxed: see `holder`.
+        thread == self.skipper.load(Ordering::Relaxed) && self.cycles() <= self.limit()
     }
 
     /// From which time on accesses are looked at.
@@ -177,7 +224,7 @@ impl Hot {
 
 #[cfg(test)]
 mod tests {
-    use super::{PLACES, READ, SHIFT, Table, WRITE};
+    use super::{PLACES, READ, SHIFT, Table, WATCHED, WRITE};
 
     fn entry(table: &Table, line: u64) -> u64 {
         table.0[line as usize % PLACES]
@@ -189,6 +236,22 @@ mod tests {
         for line in [0, 1, u64::MAX >> 12] {
             assert_ne!(entry(&table, line) >> SHIFT, line);
         }
+    }
+
+    #[test]
+    fn a_line_that_is_watched_grants_nothing_until_it_is_trusted() {
+        let mut table = Table::new();
+        let (line, other) = (5, 5 + PLACES as u64);
+        table.set(line, (READ | WRITE) << WATCHED);
+        assert_eq!(entry(&table, line) & (READ | WRITE), 0);
+        table.trust(other);
+        assert_eq!(entry(&table, line) & (READ | WRITE), 0);
+        table.trust(line);
+        assert_eq!(entry(&table, line) & (READ | WRITE), READ | WRITE);
+        assert_eq!(entry(&table, line) >> SHIFT, line);
+        table.set(line, READ << WATCHED);
+        table.trust(line);
+        assert_eq!(entry(&table, line) & (READ | WRITE), READ);
     }
 
     #[test]

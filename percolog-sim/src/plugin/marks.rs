@@ -21,7 +21,7 @@ pub(crate) fn mark(simulator: &mut Simulator, call: &Call) -> i64 {
     let now = simulator.now();
     let [operation, first, length, name, name_length, _] = call.arguments;
     match operation {
-        BEGIN => simulator.tally.begin(me, now),
+        BEGIN => simulator.enter_region(me, now),
         END => simulator.tally.end(me, first, now),
         LABEL => {
             let mut bytes = vec![0; name_length.min(NAME) as usize];
@@ -29,6 +29,7 @@ pub(crate) fn mark(simulator: &mut Simulator, call: &Call) -> i64 {
                 return -EINVAL;
             }
             let name = String::from_utf8_lossy(&bytes).into_owned();
+            simulator.free_label(first, length, &name);
             simulator.tally.label(first, length, name);
         }
         CORE if first < simulator.settings.machine.cores as u64 => {

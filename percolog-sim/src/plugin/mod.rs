@@ -1,47 +1,70 @@
 //! What QEMU loads: it drives the model from a running program.
 //!
-//! * `translate` adds callbacks to each block of instructions; `decode` says what an instruction touches.
-//! * `access` is what happens before an access to memory; `hot` the few words that decide most of them at once.
+//! * `translate` adds callbacks to each block of instructions; `architecture` says what an instruction touches, and all else
+//!   that differs from processor to processor.
+//! * `access` is what happens before an access to memory; `hot` the few words that decide most of them at once;
+//!   `repeated` what else string instructions need.
 //! * `simulator` knows who has the turn and what time it is for whom; `schedule` which thread has which core; `spin`
-//!   finds threads that only wait for a line; `baton` passes the turn between the host's threads.
-//! * `calls` and `syscalls` are what happens before and after a system call; `futex`, `clock`, `files`, `guest` and
-//!   `follow` are the calls that the simulator makes itself or changes.
-//! * `report` adds up and writes the result.
+//!   finds threads that only wait for a line; `baton` passes the turn between the host's threads; `arrivals` tells a
+//!   parent of its new thread.
+//! * `free` are the lines that cost nothing.
+//! * `calls` and `syscalls` are what happens before and after a system call; `futex`, `clock`, `files`, `guest`,
+//!   `mappings` and `follow` are the calls that the simulator makes itself or changes; `image` is this plugin for what is
+//!   executed.
+//! * `code` knows which file is mapped where; `functions` hears of calls and returns; `allocations`, `stacks` and `witness` find
+//!   out which object a line belongs to, and who called.
+//! * `chaos` holds threads back where it hurts, if that is asked for.
+//! * `report` adds up and writes the result; `dying` and `killed` see to it that a process that a signal ends leaves one.
 
 pub(crate) mod access;
+pub(crate) mod allocations;
+pub(crate) mod architecture;
+pub(crate) mod arrivals;
 pub(crate) mod baton;
 pub(crate) mod calls;
+pub(crate) mod chaos;
 pub(crate) mod clock;
-pub(crate) mod decode;
+pub(crate) mod code;
 pub(crate) mod dying;
+pub(crate) mod elf;
 pub(crate) mod files;
 pub(crate) mod follow;
+pub(crate) mod free;
+pub(crate) mod functions;
 pub(crate) mod futex;
 pub(crate) mod guest;
 pub(crate) mod hot;
+pub(crate) mod image;
+pub(crate) mod killed;
+pub(crate) mod kind;
+pub(crate) mod mappings;
 pub(crate) mod marks;
 pub(crate) mod memory;
 pub(crate) mod numbers;
 pub(crate) mod qemu;
 pub(crate) mod random;
 pub(crate) mod ready;
+pub(crate) mod region;
 pub(crate) mod registers;
+pub(crate) mod repeated;
 pub(crate) mod report;
 pub(crate) mod schedule;
 pub(crate) mod settings;
 pub(crate) mod simulator;
 pub(crate) mod spin;
+pub(crate) mod stacks;
 pub(crate) mod syscalls;
 pub(crate) mod thread;
 pub(crate) mod translate;
 pub(crate) mod verify;
 pub(crate) mod waits;
+pub(crate) mod witness;
 
 use std::ffi::{CStr, c_char, c_int, c_uint, c_void};
-use std::sync::atomic::{AtomicI32, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicI32, Ordering};
 
 use crate::plugin::hot::HOT;
-use crate::plugin::qemu::PluginId;
+use crate::plugin::qemu::{Information, PluginId};
 use crate::plugin::report::Ending;
 use crate::plugin::settings::Settings;
 use crate::plugin::simulator::{Simulator, simulator};
@@ -49,7 +72,7 @@ use crate::plugin::simulator::{Simulator, simulator};
 /// The status with which the process ends when the simulator cannot go on.
 const FAILED: i32 = 125;
 /// The number from which on a copy of the error output is kept: the guest closes the low ones.
-const HIGH_FILE: c_int = 900;
+pub(crate) const HIGH_FILE: c_int = 900;
 const F_DUPFD_CLOEXEC: c_int = 1030;
 
 static MESSAGES: AtomicI32 = AtomicI32::new(2);
@@ -81,11 +104,6 @@ pub(crate) fn fatal(message: &str) -> ! {
     leave(FAILED)
 }
 
-/// The version of QEMU's interface that the plugin follows.
-#[cfg(percolog_plugin)]
-#[unsafe(no_mangle)]
-pub static qemu_plugin_version: c_int = qemu::VERSION;
-
 /// Called by QEMU when it has loaded the plugin.
 ///
 /// # Safety
@@ -94,7 +112,7 @@ pub static qemu_plugin_version: c_int = qemu::VERSION;
 #[cfg_attr(percolog_plugin, unsafe(no_mangle))]
 unsafe extern "C" fn qemu_plugin_install(
     id: PluginId,
-    _information: *const c_void,
+    information: *const Information,
     count: c_int,
     arguments: *const *const c_char,
 ) -> c_int {
@@ -104,19 +122,21 @@ unsafe extern "C" fn qemu_plugin_install(
         // Relaxed: no other thread runs yet.
         MESSAGES.store(copy, Ordering::Relaxed);
     }
-    let mut config = None;
+    let (mut config, mut memory) = (None, None);
     for index in 0..usize::try_from(count).unwrap_or(0) {
         // SAFETY: QEMU gives as many strings as it says.
         let argument = unsafe { CStr::from_ptr(*arguments.add(index)) };
-        if let Some(path) = argument
-            .to_str()
-            .ok()
-            .and_then(|text| text.strip_prefix("config="))
-        {
-            config = Some(path.to_owned());
+        match argument.to_str().ok().and_then(|text| text.split_once('=')) {
+            Some(("config", path)) => config = Some(path.to_owned()),
+            Some(("memory", number)) => memory = Some(number.to_owned()),
+            _ => {}
         }
     }
-    match prepare(id, config) {
+    // SAFETY: it is what QEMU gave.
+    let prepared = unsafe { qemu::load(information) }
+        .and_then(|()| memory.map_or(Ok(()), |number| image::take_over(&number)))
+        .and_then(|()| prepare(id, config));
+    match prepared {
         Ok(()) => 0,
         Err(message) => fatal(&message),
     }
@@ -127,10 +147,12 @@ fn prepare(id: PluginId, config: Option<String>) -> Result<(), String> {
     let text = std::fs::read_to_string(&config)
         .map_err(|error| format!("cannot read the settings in {config}: {error}"))?;
     let settings = Settings::parse(&text, &config)?;
-    qemu::load()?;
-    translate::prepare(settings.machine.costs, settings.verify);
+    translate::prepare(&settings);
+    region::Part::prepare(&settings);
+    code::prepare(settings.objects, settings.region_functions.clone());
     Simulator::start(settings);
     dying::watch();
+    killed::watch();
     qemu::register(
         id,
         translate::block,
@@ -142,16 +164,27 @@ fn prepare(id: PluginId, config: Option<String>) -> Result<(), String> {
     Ok(())
 }
 
+/// Whether the first thread of the process has begun.
+static BEGUN: AtomicBool = AtomicBool::new(false);
+
 extern "C" fn thread_begins(_id: PluginId, vcpu: c_uint) {
+    let vcpu = vcpu as usize;
+    // Relaxed: there is no other thread when the first one begins.
+    let first = !BEGUN.swap(true, Ordering::Relaxed);
+    if !first && baton::state().is_null() {
+        // The new thread says so itself, when its parent may be on its way already.
+        arrivals::announce(vcpu);
+        return;
+    }
     if baton::is_draining() {
         return;
     }
-    // SAFETY: the parent has the turn, or this is the first thread of the process.
-    let simulator = unsafe { simulator() };
-    if simulator.alive() == 0 {
+    if first {
         calls::first_thread();
     }
-    simulator.begin_thread(vcpu as usize);
+    baton::prepare(vcpu);
+    // SAFETY: the parent has the turn, or this is the first thread of the process.
+    unsafe { simulator() }.begin_thread(vcpu);
 }
 
 extern "C" fn thread_ends(_id: PluginId, vcpu: c_uint) {

@@ -1,4 +1,5 @@
-//! Numbers of Linux on x86-64: system calls, and errors as system calls return them.
+//! Numbers of Linux on x86-64, into which those of other processors are translated: system calls, and errors as system
+//! calls return them.
 
 macro_rules! numbers {
     ($($name:ident = $number:literal,)*) => {
@@ -9,11 +10,12 @@ macro_rules! numbers {
 numbers! {
     READ = 0, WRITE = 1, OPEN = 2, STAT = 4, LSTAT = 6, POLL = 7, RT_SIGACTION = 13, RT_SIGRETURN = 15,
     PREAD64 = 17, PWRITE64 = 18, READV = 19, WRITEV = 20, ACCESS = 21, SELECT = 23, SCHED_YIELD = 24, PAUSE = 34,
-    MMAP = 9, NANOSLEEP = 35, ALARM = 37, SETITIMER = 38, GETPID = 39, SENDFILE = 40, CONNECT = 42, ACCEPT = 43, SENDTO = 44,
+    MMAP = 9, MUNMAP = 11, MREMAP = 25,
+    NANOSLEEP = 35, ALARM = 37, SETITIMER = 38, GETPID = 39, SENDFILE = 40, CONNECT = 42, ACCEPT = 43, SENDTO = 44,
     RECVFROM = 45, SENDMSG = 46, RECVMSG = 47, CLONE = 56, FORK = 57, VFORK = 58, EXECVE = 59, EXIT = 60, WAIT4 = 61,
     KILL = 62, SEMOP = 65, MSGSND = 69, MSGRCV = 70, FCNTL = 72, FLOCK = 73, CREAT = 85, READLINK = 89,
     GETTIMEOFDAY = 96, GETRUSAGE = 98, TIMES = 100, SETUID = 105, SETREUID = 113, SETRESUID = 117,
-    RT_SIGTIMEDWAIT = 128, RT_SIGSUSPEND = 130, TKILL = 200,
+    RT_SIGTIMEDWAIT = 128, RT_SIGSUSPEND = 130, ARCH_PRCTL = 158, TKILL = 200,
     TIME = 201, FUTEX = 202, SCHED_SETAFFINITY = 203, SCHED_GETAFFINITY = 204, IO_GETEVENTS = 208,
     SET_TID_ADDRESS = 218, SEMTIMEDOP = 220, TIMER_SETTIME = 223, CLOCK_GETTIME = 228, CLOCK_NANOSLEEP = 230,
     EXIT_GROUP = 231, EPOLL_WAIT = 232, TGKILL = 234, MQ_TIMEDSEND = 242, MQ_TIMEDRECEIVE = 243, WAITID = 247,
@@ -26,6 +28,9 @@ numbers! {
 
 /// The last number of the calls that were there before numbers were given to all architectures at once.
 pub(crate) const LAST_OLD: u64 = 334;
+
+/// In place of all calls of another processor that concern nobody (`restart_syscall`, which no program makes itself).
+pub(crate) const OTHER: u64 = 219;
 
 pub(crate) const EINTR: i64 = -4;
 pub(crate) const EAGAIN: i64 = -11;

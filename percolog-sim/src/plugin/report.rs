@@ -3,6 +3,7 @@
 //! The raw result is JSON, written by hand: the plugin has no dependencies. `report::ProcessResult` of the library reads
 //! it, and says what each field means.
 
+mod bytes;
 mod json;
 mod tally;
 #[cfg(test)]
@@ -14,9 +15,12 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 use crate::model::{Counts, LineCounts, TICKS_PER_CYCLE, Ticks};
+use crate::plugin::chaos::Interleaving;
 
-use json::Json;
-pub(crate) use tally::Tally;
+use crate::plugin::free::Met;
+use crate::plugin::witness::Witness;
+pub(crate) use json::Json;
+pub(crate) use tally::{LineHasher, Tally};
 
 /// The version of the raw result.
 const FORMAT: u64 = 1;
@@ -32,6 +36,8 @@ pub(crate) enum Ending {
     Deadlock,
     /// It becomes another program.
     Exec,
+    /// It was measured for as long as was asked for, and is ended.
+    Stopped,
 }
 
 impl Ending {
@@ -41,6 +47,7 @@ impl Ending {
             Self::Signal(_) => "signal",
             Self::Deadlock => "deadlock",
             Self::Exec => "exec",
+            Self::Stopped => "stopped",
         }
     }
 }
@@ -70,6 +77,14 @@ pub(crate) struct Snapshot<'a> {
     pub(crate) threads: u64,
     pub(crate) instructions: u64,
     pub(crate) elapsed: Ticks,
+    /// When the part began that counts.
+    pub(crate) began: Ticks,
+    /// Instructions before that.
+    pub(crate) skipped: u64,
+    /// Whether it has not begun.
+    pub(crate) is_skipping: bool,
+    /// Accesses before that that were looked at all the same.
+    pub(crate) looked_at: u64,
     pub(crate) maps: &'a str,
     pub(crate) sleepers: &'a [Sleeper],
     pub(crate) unsimulated: &'a [String],
@@ -77,8 +92,14 @@ pub(crate) struct Snapshot<'a> {
     pub(crate) forced: u64,
     pub(crate) unordered: u64,
     pub(crate) children: &'a [u32],
+    pub(crate) interleaving: Option<Interleaving>,
     pub(crate) top_lines: usize,
+    /// What has become of each wish for free lines.
+    pub(crate) free: &'a [Met],
+    /// The free lines.
+    pub(crate) free_lines: &'a [u64],
     pub(crate) tally: &'a Tally,
+    pub(crate) witness: &'a Witness,
 }
 
 /// Writes the result into `folder`: whole, or not at all.
@@ -124,8 +145,19 @@ pub(crate) fn to_json(snapshot: &Snapshot<'_>) -> String {
     json.number("megahertz", u64::from(snapshot.megahertz));
     json.number("line_size", snapshot.line_size);
     json.number("threads", snapshot.threads);
-    json.number("instructions", snapshot.instructions);
-    json.number("elapsed", snapshot.elapsed);
+    let (began, skipped) = if snapshot.is_skipping {
+        (snapshot.elapsed, snapshot.instructions)
+    } else {
+        (snapshot.began, snapshot.skipped)
+    };
+    json.number(
+        "instructions",
+        snapshot.instructions.saturating_sub(skipped),
+    );
+    json.number("elapsed", snapshot.elapsed.saturating_sub(began));
+    json.number("skipped_instructions", skipped);
+    json.number("skipped_time", began);
+    json.number("skipped_but_looked_at", snapshot.looked_at);
     json.counts("whole", &tally.whole);
 
     json.key("region");
@@ -157,13 +189,31 @@ pub(crate) fn to_json(snapshot: &Snapshot<'_>) -> String {
         },
     );
     json.number("lines_seen", tally.lines.len() as u64);
+    let lines = worst(tally, snapshot.top_lines);
+    snapshot
+        .witness
+        .stacks_of(&mut json, lines.iter().map(|(line, _)| **line));
+    json.list("lines", lines, |json, (line, counts)| {
+        json.line(tally, snapshot.witness, snapshot.line_size, *line, counts);
+    });
+    json.list("free", snapshot.free, |json, met| {
+        json.open('{');
+        json.number("lines", met.lines);
+        json.number("events", met.events);
+        json.close('}');
+    });
     json.list(
-        "lines",
-        worst(tally, snapshot.top_lines),
-        |json, (line, counts)| {
-            json.line(tally, snapshot.line_size, *line, counts);
-        },
+        "free_lines",
+        free_lines(tally, snapshot.free_lines),
+        |json, (line, counts)| json.line(tally, snapshot.witness, snapshot.line_size, line, counts),
     );
+    json.list("labels", tally.labels(), |json, (address, size, name)| {
+        json.open('{');
+        json.text("name", name);
+        json.number("address", address);
+        json.number("size", size);
+        json.close('}');
+    });
     json.text("maps", snapshot.maps);
     json.list("sleepers", snapshot.sleepers, |json, sleeper| {
         json.open('{');
@@ -181,15 +231,28 @@ pub(crate) fn to_json(snapshot: &Snapshot<'_>) -> String {
         snapshot.not_reproducible,
         |json, why| json.item(why),
     );
-    json.list("warnings", warnings(region, inside), |json, warning| {
-        json.item(&warning)
-    });
+    let mut warnings = warnings(region, inside);
+    if snapshot.is_skipping {
+        warnings.push(
+            "the program ended before the part that was to be measured: all of it was skipped"
+                .to_owned(),
+        );
+    }
+    json.list("warnings", warnings, |json, warning| json.item(&warning));
     json.number("forced", snapshot.forced);
     json.number("unordered", snapshot.unordered);
     json.list("children", snapshot.children, |json, child| {
         json.separate();
         let _ = write!(json.text, "{child}");
     });
+    if let Some(interleaving) = snapshot.interleaving {
+        json.key("interleaving");
+        json.open('{');
+        json.number("points", interleaving.points);
+        json.number("delays", interleaving.delays);
+        json.number("order", interleaving.order);
+        json.close('}');
+    }
     json.close('}');
     json.text.push('\n');
     json.text
@@ -211,6 +274,19 @@ fn warnings(region: &tally::RegionTally, inside: u64) -> Vec<String> {
         ));
     }
     warnings
+}
+
+/// The free lines that went from core to core, in ascending order. Their times say nothing, but where they were used does.
+fn free_lines<'a>(tally: &'a Tally, lines: &[u64]) -> Vec<(u64, &'a LineCounts)> {
+    /// More are not named.
+    const MOST: usize = 64;
+    let mut lines: Vec<(u64, &LineCounts)> = lines
+        .iter()
+        .filter_map(|line| Some((*line, tally.lines.get(line)?)))
+        .collect();
+    lines.sort_unstable_by_key(|(line, _)| *line);
+    lines.truncate(MOST);
+    lines
 }
 
 /// The lines for which cores waited longest. The order is the same however the table is.

@@ -7,7 +7,7 @@
 
 use std::collections::{BTreeSet, VecDeque};
 
-use crate::model::{Core, Ticks};
+use crate::model::{Core, CoreSet, Ticks};
 use crate::plugin::thread::{Sleep, State, Thread, Woken};
 
 /// What is to happen next.
@@ -85,6 +85,11 @@ impl Schedule {
         }
     }
 
+    /// The thread that has this core.
+    pub(crate) fn thread_on(&self, core: Core) -> Option<usize> {
+        self.cores[usize::from(core)].thread
+    }
+
     /// Whether a thread wants a core and has none.
     pub(crate) fn is_crowded(&self) -> bool {
         !self.waiting.is_empty()
@@ -139,6 +144,7 @@ impl Schedule {
         thread_state.time = time;
         thread_state.since = time;
         thread_state.slice_end = time + self.slice;
+        thread_state.evicted = false;
         self.changes.push(Change {
             thread,
             core: Some(core as Core),
@@ -294,7 +300,32 @@ impl Schedule {
 
     /// The end of the thread's time on its core; none if nobody waits for one.
     pub(crate) fn slice_end(&self, thread: &Thread) -> Option<Ticks> {
+        if thread.evicted {
+            return Some(0);
+        }
         self.is_crowded().then_some(thread.slice_end)
+    }
+
+    /// Another thread may run elsewhere from `at` on than before: where it is not any more, or where it could not.
+    pub(crate) fn rebind(
+        &mut self,
+        threads: &mut [Thread],
+        thread: usize,
+        set: CoreSet,
+        at: Ticks,
+    ) {
+        let state = &mut threads[thread];
+        let holds = |core: Core| self.cores[usize::from(core)].thread == Some(thread);
+        let has = state.core.filter(|&core| holds(core));
+        state.evicted = has.is_some_and(|core| !set.contains(core));
+        state.affinity = Some(set);
+        if state.evicted && state.state == State::Spinning {
+            let now = state.time.max(at);
+            self.unspin(threads, thread, now);
+        } else if let Some(index) = self.waiting.iter().position(|&waiting| waiting == thread) {
+            self.waiting.remove(index);
+            self.place(threads, thread, at);
+        }
     }
 
     /// A thread whose slice is over gives its core away and waits for another.

@@ -10,17 +10,22 @@ use std::ptr;
 use std::sync::atomic::{AtomicPtr, Ordering};
 
 use crate::model::{Core, Directory, Rights, Ticks};
-use crate::plugin::baton;
+use crate::plugin::arrivals;
+use crate::plugin::chaos::Chaos;
+use crate::plugin::free::Free;
+use crate::plugin::functions::Functions;
 use crate::plugin::futex::Futexes;
 use crate::plugin::guest::Guest;
 use crate::plugin::hot::{HOT, Table};
 use crate::plugin::qemu;
+use crate::plugin::region::Part;
 use crate::plugin::report::{self, Ending, Tally};
 use crate::plugin::schedule::Schedule;
 use crate::plugin::settings::Settings;
 use crate::plugin::syscalls::Expected;
 use crate::plugin::thread::{Sleep, State, Thread};
 use crate::plugin::waits::Pending;
+use crate::plugin::witness::Witness;
 
 mod messages;
 mod sleeping;
@@ -46,16 +51,26 @@ pub(crate) struct Simulator {
     pub(crate) guest: Guest,
     /// What is counted.
     pub(crate) tally: Tally,
+    /// Calls of the guest's functions that have not returned.
+    pub(crate) functions: Functions,
+    /// Which part of the program counts.
+    pub(crate) part: Part,
+    /// Objects and callers.
+    pub(crate) witness: Witness,
     /// Requests that wait for their turn, and threads that watch lines.
     pub(crate) waits: Pending,
+    /// Lines that cost nothing.
+    pub(crate) free: Free,
+    /// Who is held back where; nobody unless that was asked for.
+    pub(crate) chaos: Option<Box<Chaos>>,
     /// What each core may do to which line.
     pub(crate) tables: Vec<Option<Table>>,
     /// The thread that has the turn.
     me: usize,
     /// Threads that have not ended.
     alive: usize,
-    /// What is known of the next thread.
-    expected: Expected,
+    /// What is known of the next thread, while one is being made.
+    expected: Option<Expected>,
     /// Accesses that were let go unsimulated because QEMU needed the thread.
     pub(crate) forced: u64,
     /// Accesses that were counted after they were made.
@@ -75,6 +90,8 @@ pub(crate) struct Simulator {
     pub(crate) children: Vec<u32>,
     /// Threads that there were.
     created: u64,
+    /// The thread that was created last.
+    newest: usize,
     /// Lines whose rights an access took from other cores; a buffer.
     pub(crate) lost: Vec<(Core, Rights)>,
 }
@@ -98,18 +115,25 @@ impl Simulator {
         let machine = settings.machine.clone();
         let cores = machine.cores;
         HOT.set_line_size(machine.line_size);
-        let simulator = Box::new(Simulator {
+        let mut simulator = Box::new(Simulator {
             schedule: Schedule::new(cores, machine.time_slice, machine.costs.switch),
             directory: Directory::new(machine.clone()),
             threads: Vec::new(),
             futexes: Futexes::default(),
             guest: Guest::new(&settings),
             tally: Tally::new(cores),
+            functions: Functions::default(),
+            part: Part::new(&settings),
+            witness: Witness::new(settings.objects),
             waits: Pending::default(),
+            free: Free::new(&settings.free),
+            chaos: settings
+                .chaos
+                .then(|| Box::new(Chaos::new(settings.seed, machine.time_slice))),
             tables: (0..cores).map(|_| None).collect(),
             me: 0,
             alive: 0,
-            expected: Expected::default(),
+            expected: None,
             forced: 0,
             unordered: 0,
             latest: 0,
@@ -121,9 +145,11 @@ impl Simulator {
             prepared_for_threads: false,
             children: Vec::new(),
             created: 0,
+            newest: 0,
             lost: Vec::new(),
             settings,
         });
+        simulator.free_addresses();
         // Release: pairs with the load in `simulator`.
         SIMULATOR.store(Box::into_raw(simulator), Ordering::Release);
     }
@@ -148,18 +174,13 @@ impl Simulator {
         self.latest.max(HOT.cycles())
     }
 
-    /// A thread is about to be created by the one that has the turn, or is the first.
+    /// A thread is about to be created by the one that has the turn, or is the first. Its seat is prepared.
     pub(crate) fn begin_thread(&mut self, thread: usize) {
-        if thread >= baton::THREADS {
-            crate::plugin::fatal(&format!(
-                "the program has more than {} threads, which the simulator has no room for",
-                baton::THREADS
-            ));
-        }
         // The number may be that of a thread that has ended.
         self.read_messages();
         let first = self.threads.is_empty();
-        let now = if first { 0 } else { self.now() };
+        let held = self.chaos.as_mut().map_or(0, |chaos| chaos.birth(thread));
+        let now = if first { 0 } else { self.now() + held };
         while self.threads.len() <= thread {
             let mut none = Thread::new(0);
             none.state = State::Gone;
@@ -168,14 +189,15 @@ impl Simulator {
         let affinity = self.threads[self.me].affinity.clone();
         self.threads[thread] = Thread::new(now);
         self.threads[thread].affinity = affinity;
-        let Expected { clear_tid, after } = std::mem::take(&mut self.expected);
+        let Expected { clear_tid, after } = self.expected.take().unwrap_or_default();
         self.threads[thread].clear_tid = clear_tid;
         self.threads[thread].after = after;
         self.alive += 1;
         self.created += 1;
-        baton::prepare(thread);
+        self.newest = thread;
         self.schedule.place(&mut self.threads, thread, now);
         if first {
+            self.threads[thread].tid = std::process::id() as i32;
             self.schedule.unready(&self.threads, thread);
             self.threads[thread].in_call = false;
             self.give_turn_to(thread);
@@ -187,7 +209,23 @@ impl Simulator {
 
     /// The next thread will be this one.
     pub(crate) fn expect_thread(&mut self, thread: Expected) {
-        self.expected = thread;
+        self.expected = Some(thread);
+    }
+
+    /// The thread that was created last got the number `tid`: its maker, who still has the turn, is told it.
+    pub(crate) fn name_thread(&mut self, tid: i32) {
+        if self.expected.is_some() {
+            let Some(thread) = arrivals::next() else {
+                return;
+            };
+            self.begin_thread(thread);
+        }
+        self.threads[self.newest].tid = tid;
+    }
+
+    /// The next thread could not be made.
+    pub(crate) fn expect_no_thread(&mut self) {
+        self.expected = None;
     }
 
     /// The calling thread has ended.
@@ -196,6 +234,7 @@ impl Simulator {
         self.schedule.end(&mut self.threads, thread);
         self.settle();
         self.tally.gone(thread, self.threads[thread].time);
+        self.forget_calls(thread);
         self.alive = self.alive.saturating_sub(1);
         if self.alive > 0 {
             self.hand_over();
@@ -214,6 +253,7 @@ impl Simulator {
         }
         self.settle();
         self.tally.gone(thread, self.threads[thread].time);
+        self.forget_calls(thread);
         self.alive = self.alive.saturating_sub(1);
         crate::plugin::futex::thread_exited(self, clear_tid);
     }
@@ -254,11 +294,12 @@ impl Simulator {
         }
     }
 
-    /// Writes the result, once.
+    /// Writes the result, once, or twice if the first time it was not known how the process ends.
     pub(crate) fn finish(&mut self, how: Ending) {
-        if std::mem::replace(&mut self.finished, true) {
+        if self.finished {
             return;
         }
+        self.finished = how != Ending::Signal(0);
         self.save();
         self.settle();
         for thread in 0..self.threads.len() {
@@ -271,18 +312,22 @@ impl Simulator {
             Ending::Signal(number) => 128 + number,
             Ending::Deadlock => DEADLOCK_STATUS,
             Ending::Exec => -1,
+            Ending::Stopped => 0,
         };
         let sleepers = match how {
             Ending::Deadlock => self.sleepers(),
             _ => Vec::new(),
         };
+        let free_lines: Vec<u64> = self.free.lines().collect();
         let maps = std::fs::read_to_string("/proc/self/maps").unwrap_or_default();
+        let program = qemu::program()
+            .unwrap_or_else(|| String::from_utf8_lossy(&self.guest.emulator.program).into_owned());
         let written = report::write(
             &self.settings.result,
             &report::Snapshot {
                 pid: std::process::id(),
                 parent: std::os::unix::process::parent_id(),
-                program: &qemu::program(),
+                program: &program,
                 machine: &self.settings.machine.name,
                 cores: self.settings.machine.cores,
                 megahertz: self.settings.machine.megahertz,
@@ -291,6 +336,10 @@ impl Simulator {
                 exit_code,
                 threads: self.created,
                 instructions: HOT.instructions(),
+                began: self.part.began,
+                skipped: self.part.skipped,
+                is_skipping: self.part.is_skipping(),
+                looked_at: self.part.looked_at,
                 elapsed: self.latest(),
                 maps: &maps,
                 sleepers: &sleepers,
@@ -299,8 +348,12 @@ impl Simulator {
                 forced: self.forced,
                 unordered: self.unordered,
                 children: &self.children,
+                interleaving: self.chaos.as_ref().map(|chaos| chaos.interleaving()),
                 top_lines: self.settings.top_lines,
+                free: self.free.met(),
+                free_lines: &free_lines,
                 tally: &self.tally,
+                witness: &self.witness,
             },
         );
         if let Err(error) = written {

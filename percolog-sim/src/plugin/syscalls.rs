@@ -1,6 +1,6 @@
 //! What becomes of a system call.
 //!
-//! Just before a `syscall` instruction the registers can be changed, and with them which call the emulator makes; at
+//! Just before a `syscall` instruction (on aarch64, `svc`) the registers can be changed, and with them which call the emulator makes; at
 //! the start of the block after it, so can the result. Each call is one of these ([`Step`]):
 //!
 //! * *quick*: the host makes it while the thread keeps its turn. The kernel is not simulated, so it costs what every
@@ -13,29 +13,37 @@
 //! Calls that this file does not know may block. That is safe for a call that does not, and costs reproducibility;
 //! the contrary would stop the program for ever.
 //!
-//! A kernel changes no register but `rax`, `rcx` and `r11`. Whatever was changed for a call is therefore put back, and
+//! A kernel changes no register but `rax`, `rcx` and `r11`, and on aarch64 `x0`, the first argument's too. Whatever was changed for a call is therefore put back, and
 //! so is the memory below the stack where changed arguments were written.
 
 use crate::model::Ticks;
+use crate::plugin::allocations::Block;
+use crate::plugin::architecture;
+use crate::plugin::arrivals;
 use crate::plugin::baton;
 use crate::plugin::clock::{self, Rest};
+use crate::plugin::fatal;
 use crate::plugin::files;
 use crate::plugin::follow;
 use crate::plugin::futex;
 use crate::plugin::guest;
+use crate::plugin::killed;
+use crate::plugin::kind::{self, Kind};
+use crate::plugin::mappings;
 use crate::plugin::marks::{self, MARK};
 use crate::plugin::memory;
 use crate::plugin::numbers as n;
 use crate::plugin::ready;
-use crate::plugin::registers::{Register, Registers};
+use crate::plugin::registers::{Kept, Registers};
 use crate::plugin::report::Ending;
 use crate::plugin::simulator::Simulator;
+use crate::plugin::stacks::StackId;
 use crate::plugin::thread::Sleep;
 
 /// A system call as the guest asks for it.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Call {
-    /// Which one.
+    /// Which one, by its number on x86-64.
     pub(crate) number: u64,
     /// Its arguments.
     pub(crate) arguments: [u64; 6],
@@ -43,22 +51,12 @@ pub(crate) struct Call {
     pub(crate) stack: u64,
 }
 
-/// The registers of the arguments, in order.
-pub(crate) const ARGUMENTS: [Register; 6] = [
-    Register::Rdi,
-    Register::Rsi,
-    Register::Rdx,
-    Register::R10,
-    Register::R8,
-    Register::R9,
-];
-
 impl Call {
     fn read(regs: &Registers) -> Call {
         Call {
-            number: regs.get(Register::Rax),
-            arguments: ARGUMENTS.map(|register| regs.get(register)),
-            stack: regs.get(Register::Rsp),
+            number: regs.number(),
+            arguments: regs.arguments(),
+            stack: regs.stack(),
         }
     }
 }
@@ -128,6 +126,12 @@ pub(crate) enum Then {
     },
     /// If the call timed out in the host's time, it has to have done so in simulated time too.
     Timeout(Ticks),
+    /// It set the base of the segment `fs`.
+    ThreadPointer(u64),
+    /// A thread was made, and this one is told its number.
+    Cloned,
+    /// The guest has mapped so many bytes.
+    Mapped(u64, Option<StackId>),
     /// The process was forked: there are two of it now.
     Forked,
     /// The program was not replaced, or a signal was not fatal: the simulation goes on.
@@ -175,7 +179,7 @@ struct Pending {
     pc: u64,
     stack: u64,
     /// Registers as the guest had them.
-    registers: Vec<(Register, u64)>,
+    registers: Vec<Kept>,
     scratch: Option<Scratch>,
     then: Then,
     /// Whether a signal's handler has run meanwhile.
@@ -183,9 +187,22 @@ struct Pending {
 }
 
 impl Pending {
+    /// Before the call is made again.
     fn undo(&self, regs: &mut Registers) {
-        for &(register, value) in &self.registers {
-            regs.set(register, value);
+        for &kept in &self.registers {
+            regs.put_back(kept);
+        }
+        if let Some(scratch) = &self.scratch {
+            scratch.put_back();
+        }
+    }
+
+    /// After the call: what it has given stays.
+    fn finish(&self, regs: &mut Registers) {
+        for &kept in &self.registers {
+            if !kept.is_result() {
+                regs.put_back(kept);
+            }
         }
         if let Some(scratch) = &self.scratch {
             scratch.put_back();
@@ -203,7 +220,7 @@ impl After {
         After(vec![Pending {
             pc: 0,
             stack,
-            registers: vec![(ARGUMENTS[0], flags)],
+            registers: vec![Kept::argument(0, flags)],
             scratch: None,
             then: Then::Nothing,
             interrupted: false,
@@ -227,7 +244,7 @@ const MOST_PENDING: usize = 64;
 pub(crate) fn before(sim: &mut Simulator, regs: &mut Registers, pc: u64) {
     let me = sim.current();
     sim.charge(sim.settings.machine.costs.syscall);
-    let stack = regs.get(Register::Rsp);
+    let stack = regs.stack();
     restart(&mut sim.threads[me].after, regs, pc, stack);
     let call = Call::read(regs);
     if call.number == n::RT_SIGRETURN {
@@ -237,7 +254,7 @@ pub(crate) fn before(sim: &mut Simulator, regs: &mut Registers, pc: u64) {
         }
         return;
     }
-    let change = match decide(sim, &call) {
+    let change = match decide(sim, &call, regs, pc) {
         Step::Quick => return,
         Step::Blocks => {
             sim.leave(Sleep::Host(call.number as i64));
@@ -250,14 +267,14 @@ pub(crate) fn before(sim: &mut Simulator, regs: &mut Registers, pc: u64) {
         Step::Changed(change) => change,
     };
     // From here on the turn may be gone: only what belongs to this thread is touched.
-    let mut registers = Vec::with_capacity(change.arguments.len());
+    let mut registers = Vec::with_capacity(change.arguments.len() + 1);
     for &(index, value) in &change.arguments {
-        let register = ARGUMENTS[index];
-        registers.push((register, regs.get(register)));
-        regs.set(register, value);
+        registers.push(regs.kept_argument(index));
+        regs.set_argument(index, value);
     }
     if let Some(number) = change.number {
-        regs.set(Register::Rax, number);
+        registers.extend(regs.kept_number());
+        regs.set_number(number);
     }
     let after = &mut sim.threads[me].after.0;
     if after.len() == MOST_PENDING {
@@ -308,7 +325,7 @@ fn restart(after: &mut After, regs: &mut Registers, pc: u64, stack: u64) {
 /// meanwhile or all threads are let go: then its call is finished without a further wait.
 pub(crate) fn after(sim: &mut Simulator, thread: usize, regs: &mut Registers) {
     let has_turn = thread == sim.current() && !baton::is_draining();
-    let stack = regs.get(Register::Rsp);
+    let stack = regs.stack();
     let pending = &mut sim.threads[thread].after.0;
     // Calls of handlers that were left by a jump lie on top of the one that is over.
     let Some(found) = pending.iter().rposition(|pending| pending.stack == stack) else {
@@ -318,8 +335,8 @@ pub(crate) fn after(sim: &mut Simulator, thread: usize, regs: &mut Registers) {
     let Some(pending) = pending.pop() else {
         return;
     };
-    pending.undo(regs);
-    let result = regs.get(Register::Rax) as i64;
+    pending.finish(regs);
+    let result = regs.result() as i64;
     let result = match pending.then {
         Then::Nothing => return,
         Then::Result(result) => result,
@@ -340,10 +357,29 @@ pub(crate) fn after(sim: &mut Simulator, thread: usize, regs: &mut Registers) {
             }
             return;
         }
+        Then::ThreadPointer(address) => {
+            if result == 0 && !regs.find_segments(address) {
+                fatal(
+                    "this QEMU keeps the guest's thread pointer where the simulator does not find it: see the README's \
+                     versions",
+                );
+            }
+            return;
+        }
+        Then::Cloned => {
+            if result > 0 {
+                sim.name_thread(result as i32);
+            } else {
+                sim.expect_no_thread();
+            }
+            return;
+        }
         Then::Forked => {
             if result == 0 {
                 let alone = sim.alive() == 1;
                 sim.guest.forked(alone);
+                arrivals::forget();
+                killed::forked();
                 sim.forked();
             } else {
                 sim.resume();
@@ -351,11 +387,19 @@ pub(crate) fn after(sim: &mut Simulator, thread: usize, regs: &mut Registers) {
             return;
         }
         Then::Survived => {
+            sim.guest.emulator.stays();
             sim.resume();
             return;
         }
+        Then::Mapped(size, stack) => {
+            if result > 0 {
+                let start = result as u64;
+                sim.witness.mappings.give(Block { start, size, stack });
+            }
+            return;
+        }
     };
-    regs.set(Register::Rax, result as u64);
+    regs.set_result(result as u64);
 }
 
 /// The process is about to act as another user, who has to be able to write its result too: a server begins as root, and
@@ -369,7 +413,7 @@ fn becomes(sim: &Simulator, user: u64) -> Step {
     Step::Quick
 }
 
-fn decide(sim: &mut Simulator, call: &Call) -> Step {
+fn decide(sim: &mut Simulator, call: &Call, regs: &Registers, pc: u64) -> Step {
     let [first, second, third, ..] = call.arguments;
     match call.number {
         n::FUTEX => futex::call(sim, call),
@@ -439,6 +483,12 @@ fn decide(sim: &mut Simulator, call: &Call) -> Step {
             Step::Blocks
         }
 
+        n::MMAP => mappings::map(sim, call, regs, pc),
+        n::MUNMAP | n::MREMAP => mappings::unmap(sim, call),
+
+        n::ARCH_PRCTL if first == SET_FS => {
+            Step::Changed(Change::followed_by(Then::ThreadPointer(second)))
+        }
         n::CLONE => clone(sim, call),
         n::FORK | n::VFORK => fork(sim),
         n::SET_TID_ADDRESS => {
@@ -517,12 +567,15 @@ fn is_quick_and_new(number: u64) -> bool {
     matches!(number, 424 | 425 | 427..=440 | 442..=448 | 450..=453)
 }
 
+/// `ARCH_SET_FS`
+const SET_FS: u64 = 0x1002;
 const CLONE_VM: u64 = 0x100;
 const CLONE_VFORK: u64 = 0x4000;
 const CLONE_CHILD_CLEARTID: u64 = 0x20_0000;
 
 fn clone(sim: &mut Simulator, call: &Call) -> Step {
-    let [flags, child_stack, _, child_tid, ..] = call.arguments;
+    let [flags, child_stack, ..] = call.arguments;
+    let child_tid = call.arguments[architecture::layout().clone_clears];
     if flags & CLONE_VM == 0 || flags & CLONE_VFORK != 0 {
         return fork(sim);
     }
@@ -534,6 +587,9 @@ fn clone(sim: &mut Simulator, call: &Call) -> Step {
                 .to_owned(),
         );
         return Step::Done(n::EAGAIN);
+    }
+    if kind::is_wanted(Kind::Alone) {
+        kind::want(Kind::Skipped);
     }
     let clears = flags & CLONE_CHILD_CLEARTID != 0;
     let stack = if child_stack == 0 {
@@ -551,7 +607,7 @@ fn clone(sim: &mut Simulator, call: &Call) -> Step {
     Step::Changed(Change {
         number: None,
         arguments: vec![(0, flags & !CLONE_CHILD_CLEARTID)],
-        ..Change::nothing(Then::Nothing)
+        ..Change::nothing(Then::Cloned)
     })
 }
 

@@ -1,7 +1,7 @@
 //! What is known of a thread of the guest.
 
 use crate::model::{Core, CoreSet, Ticks};
-use crate::plugin::registers::GENERAL;
+use crate::plugin::registers::MOST as REGISTERS;
 use crate::plugin::syscalls::After;
 
 /// Why a thread is not on a core.
@@ -53,7 +53,7 @@ pub(crate) struct Observation {
     /// The access with which the loop was noticed.
     pub(crate) place: u64,
     /// The registers before that access.
-    pub(crate) registers: [u64; GENERAL],
+    pub(crate) registers: [u64; REGISTERS],
     /// When that was.
     pub(crate) at: Ticks,
     /// The lines that were read since.
@@ -92,6 +92,8 @@ pub(crate) struct Thread {
     pub(crate) slice_end: Ticks,
     /// The cores on which it may run; all of them if none are named.
     pub(crate) affinity: Option<CoreSet>,
+    /// Whether it has to leave its core as soon as it has the turn: it may run there no longer.
+    pub(crate) evicted: bool,
     /// The word that is set to zero when it ends, and woken (`CLONE_CHILD_CLEARTID`).
     pub(crate) clear_tid: u64,
     /// What is to be done after the system call under way.
@@ -104,6 +106,8 @@ pub(crate) struct Thread {
     pub(crate) deadline: Option<Ticks>,
     /// The line that it will ask the directory for when it has its turn.
     pub(crate) pending: Option<u64>,
+    /// The line that its core has, and that it will use when it has its turn: it asks for it only if its core loses it before.
+    pub(crate) kept: Option<u64>,
     /// Whether it is about to be let go unsimulated, to the end of its block.
     pub(crate) forced: bool,
     /// Whether its next read may be the beginning of a spin.
@@ -153,12 +157,14 @@ impl Thread {
             state: State::Waiting,
             slice_end: Ticks::MAX,
             affinity: None,
+            evicted: false,
             clear_tid: 0,
             after: After::default(),
             in_call: true,
             woken: Woken::Woken,
             deadline: None,
             pending: None,
+            kept: None,
             forced: false,
             suspect: false,
             spun_at: 0,

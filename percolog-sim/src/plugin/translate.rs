@@ -7,18 +7,24 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use crate::model::{Costs, Ticks};
 use crate::plugin::access::{self, Site, with_state};
-use crate::plugin::decode::{Class, decode};
+use crate::plugin::architecture::{self, Access3, Class, decode, is_load_fence};
+use crate::plugin::functions::{self, Function};
 use crate::plugin::hot::HOT;
-use crate::plugin::qemu::{Block, Instruction, PluginId};
+use crate::plugin::kind::{self, Kind};
+use crate::plugin::qemu::{Block, Instruction, PluginId, Uses};
 use crate::plugin::registers::{Register, Registers};
+use crate::plugin::settings::Settings;
 use crate::plugin::simulator::{Gate, gate, simulator};
 use crate::plugin::thread::Fix;
-use crate::plugin::{baton, calls, guest, memory, verify};
+use crate::plugin::{baton, calls, guest, memory, repeated, verify};
 
 /// What has to be known when a block is translated.
 struct Plan {
     costs: Costs,
     verify: bool,
+    chaos: bool,
+    /// Whether somebody wants to know of functions.
+    functions: bool,
 }
 
 static PLAN: OnceLock<Plan> = OnceLock::new();
@@ -28,8 +34,13 @@ static TOLD_OF_AVX512: AtomicBool = AtomicBool::new(false);
 const CLOCK_BASE: u64 = 1 << 40;
 
 /// Prepares translation.
-pub(crate) fn prepare(costs: Costs, verify: bool) {
-    let _ = PLAN.set(Plan { costs, verify });
+pub(crate) fn prepare(settings: &Settings) {
+    let _ = PLAN.set(Plan {
+        costs: settings.machine.costs,
+        verify: settings.verify,
+        chaos: settings.chaos,
+        functions: settings.objects || !settings.region_functions.is_empty(),
+    });
 }
 
 impl Costs {
@@ -43,7 +54,7 @@ impl Costs {
             Class::Plain | Class::Other => self.plain,
             Class::Locked => self.locked,
             Class::Fence => self.fence,
-            Class::Rdtsc => self.rdtsc,
+            Class::Rdtsc | Class::Counter => self.rdtsc,
             Class::Rdtscp => self.rdtscp,
             Class::Pause => self.pause,
             Class::Cpuid => self.cpuid,
@@ -53,9 +64,45 @@ impl Costs {
     }
 }
 
-/// `lfence`, which does not wait for stores.
-fn is_load_fence(bytes: &[u8]) -> bool {
-    matches!(bytes, [.., 0x0f, 0xae, 0xe8..=0xef])
+/// What a block adds to the clock and to the number of instructions, in one word.
+struct Account {
+    total: Ticks,
+    length: u64,
+}
+
+impl Account {
+    /// QEMU translates at most 512 instructions at a time.
+    const LENGTH_BITS: u32 = 16;
+
+    fn new(total: Ticks, length: usize) -> Account {
+        let length = length as u64;
+        Account { total, length }
+    }
+
+    fn packed(&self) -> *mut c_void {
+        (self.total << Self::LENGTH_BITS | self.length) as *mut c_void
+    }
+
+    fn unpacked(data: *mut c_void) -> Account {
+        let word = data as u64;
+        Account {
+            total: word >> Self::LENGTH_BITS,
+            length: word & ((1 << Self::LENGTH_BITS) - 1),
+        }
+    }
+}
+
+/// A block begins, of a QEMU that does not add by itself.
+extern "C" fn account(_vcpu: c_uint, data: *mut c_void) {
+    let Account { total, length } = Account::unpacked(data);
+    // SAFETY: the words are static. As when QEMU adds, a thread that was let go may add at the same time; then one of
+    // the two sums is lost.
+    unsafe {
+        let (cycles, instructions) = (HOT.cycles_word(), HOT.instructions_word());
+        ptr::write_volatile(cycles, ptr::read_volatile(cycles).wrapping_add(total));
+        let counted = ptr::read_volatile(instructions).wrapping_add(length);
+        ptr::write_volatile(instructions, counted);
+    }
 }
 
 /// A place where the result of an instruction of the processor is asked for or replaced.
@@ -79,7 +126,7 @@ pub(crate) extern "C" fn block(_id: PluginId, block: *mut Block) {
     let decoded: Vec<_> = (0..length)
         .map(|index| {
             let instruction = block.instruction(index);
-            decode(instruction.bytes(), instruction.address())
+            decode(&instruction.bytes(), instruction.address())
         })
         .collect();
     let costs: Vec<Ticks> = decoded
@@ -87,63 +134,91 @@ pub(crate) extern "C" fn block(_id: PluginId, block: *mut Block) {
         .enumerate()
         .map(|(index, decoded)| {
             plan.costs
-                .of(decoded.class, block.instruction(index).bytes())
+                .of(decoded.class, &block.instruction(index).bytes())
         })
         .collect();
     let total: Ticks = costs.iter().sum();
 
     let start = block.instruction(0).address();
     let before = bytes_before(start);
-    if before.ends_with(&[0x0f, 0x05]) {
-        block.before(calls::after_call, ptr::null_mut());
+    if architecture::ends_with_call(&before) {
+        block.before(calls::after_call, Uses::Changes, ptr::null_mut());
     }
-    if decoded
-        .iter()
-        .all(|decoded| decoded.known && decoded.operands.iter().flatten().next().is_none())
+    let mut kind = kind::of_translation();
+    if let Some((callback, function)) = Function::at(start) {
+        if function.is_region() {
+            // It counts from its first instruction on, although whoever calls it first comes from what is skipped.
+            kind = Kind::Whole;
+        }
+        block.before(callback, Uses::Reads, leak(function));
+    }
+    if kind == Kind::Skipped {
+        block.before(access::before_skipped, Uses::Reads, ptr::null_mut());
+    } else if kind == Kind::Whole
+        && decoded
+            .iter()
+            .all(|decoded| decoded.known && decoded.operands.iter().flatten().next().is_none())
     {
-        block.before(access::before_empty, ptr::null_mut());
+        block.before(access::before_empty, Uses::Reads, ptr::null_mut());
     }
     // SAFETY: the words are static.
-    unsafe {
-        block.add(HOT.cycles_word(), total);
-        block.add(HOT.instructions_word(), length as u64);
+    let added = unsafe {
+        block.add(HOT.cycles_word(), total) && block.add(HOT.instructions_word(), length as u64)
+    };
+    if !added {
+        // In this order as well: it was asked for last.
+        block.before(account, Uses::Reads, Account::new(total, length).packed());
     }
 
     let mut ahead = total;
-    let mut asked = question_before(&before);
+    let mut asked = architecture::ends_with_question(&before);
     for (index, decoded) in decoded.iter().enumerate() {
         let instruction = block.instruction(index);
         let place = instruction.address();
         let after = ahead - costs[index];
         if let Some(class) = asked {
-            instruction.before(answer, leak(Question { class, ahead }));
+            instruction.before(answer, Uses::Changes, leak(Question { class, ahead }));
         }
         asked = None;
         if decoded.avx512 {
             tell_of_avx512(place);
         }
         match decoded.class {
-            Class::Syscall => instruction.before(calls::before_call, place as *mut c_void),
+            Class::Syscall => {
+                instruction.before(calls::before_call, Uses::Changes, place as *mut c_void)
+            }
             Class::Rdtsc | Class::Rdtscp | Class::Cpuid => {
                 let question = Question {
                     class: decoded.class,
                     ahead: after,
                 };
-                instruction.before(ask, leak(question));
+                instruction.before(ask, Uses::Reads, leak(question));
                 asked = Some(decoded.class);
             }
-            Class::Fence if !is_load_fence(instruction.bytes()) => {
-                instruction.before(fence, leak(ahead));
+            Class::Fence if kind == Kind::Whole && !is_load_fence(&instruction.bytes()) => {
+                instruction.before(fence, Uses::Reads, leak(ahead));
             }
+            Class::Counter => instruction.before(counter, Uses::Reads, ptr::null_mut()),
             _ => {}
         }
-        if decoded.known {
+        functions::watch_return(instruction);
+        if kind != Kind::Whole {
+            if plan.functions {
+                functions::watch_skipped_return(instruction);
+            }
+        } else if decoded.known {
             let sites: Vec<_> = decoded.operands.iter().flatten().collect();
+            if decoded.rep {
+                repeated::watch(instruction, place, costs[index], sites.len());
+            }
             for operand in &sites {
                 let locked = decoded.class == Class::Locked;
                 let ahead = u32::try_from(ahead).unwrap_or(u32::MAX);
                 let site = Site::new(operand, place, ahead, locked, decoded.rep);
-                watch(instruction, site, plan.verify && sites.len() == 1);
+                let site = watch(instruction, site, plan.verify && sites.len() == 1);
+                if plan.chaos && operand.access == Access3::Modify && !locked && sites.len() == 1 {
+                    instruction.after_access(access::between, site);
+                }
             }
         } else {
             instruction.after_access(access::after_unknown, place as *mut c_void);
@@ -152,14 +227,16 @@ pub(crate) extern "C" fn block(_id: PluginId, block: *mut Block) {
     }
 }
 
-fn watch(instruction: &mut Instruction, site: Site, verified: bool) {
-    let callback = site.callback();
+fn watch(instruction: &mut Instruction, site: Site, verified: bool) -> *mut c_void {
+    let callback =
+        functions::callback_of_return(&instruction.bytes()).unwrap_or_else(|| site.callback());
     let site = leak(site);
     if verified {
-        instruction.before(access::before_verified, site);
+        instruction.before(access::before_verified, Uses::Reads, site);
         instruction.after_access(verify::compare, site);
     }
-    instruction.before(callback, site);
+    instruction.before(callback, Uses::Reads, site);
+    site
 }
 
 /// Translated code refers to it for as long as the process lives; QEMU translates each block a few times at most.
@@ -167,29 +244,25 @@ fn leak<T>(data: T) -> *mut c_void {
     Box::into_raw(Box::new(data)).cast()
 }
 
-/// The bytes of the three instructions' lengths that matter before a block, as far as they can be read.
+/// The bytes before a block that tell which instruction led to it, as far as they can be read.
 fn bytes_before(start: u64) -> Vec<u8> {
-    let mut bytes = [0; 3];
+    let mut bytes = vec![0; architecture::bytes_before()];
     let length = bytes.len() as u64;
     if start & 0xfff >= length {
         // SAFETY: the bytes lie in the page that QEMU is translating.
-        return unsafe { ptr::read_unaligned((start - length) as *const [u8; 3]) }.to_vec();
+        unsafe {
+            ptr::copy_nonoverlapping(
+                (start - length) as *const u8,
+                bytes.as_mut_ptr(),
+                bytes.len(),
+            );
+        }
+        return bytes;
     }
     if memory::read(start.saturating_sub(length), &mut bytes) {
-        bytes.to_vec()
+        bytes
     } else {
         Vec::new()
-    }
-}
-
-/// Whether a block begins after an instruction whose result is to be replaced. (What merely looks like one does no
-/// harm: the thread knows what it has asked.)
-fn question_before(bytes: &[u8]) -> Option<Class> {
-    match bytes {
-        [.., 0x0f, 0x31] => Some(Class::Rdtsc),
-        [.., 0x0f, 0x01, 0xf9] => Some(Class::Rdtscp),
-        [.., 0x0f, 0xa2] => Some(Class::Cpuid),
-        _ => None,
     }
 }
 
@@ -200,6 +273,10 @@ with_state!(
 with_state!(
     /// It has answered.
     answer => answered
+);
+with_state!(
+    /// A clock is about to be read whose answer cannot be replaced.
+    counter => counter_read
 );
 with_state!(
     /// Stores are about to be waited for.
@@ -248,6 +325,15 @@ extern "C" fn answered(vcpu: c_uint, question: &'static Question, state: *mut u6
             }
         }
         Fix::Identity { leaf, subleaf } => guest::cpuid(simulator, leaf, subleaf, &mut registers),
+    }
+}
+
+extern "C" fn counter_read(vcpu: c_uint, _data: *mut c_void, state: *mut u64) {
+    baton::set_state(state);
+    if gate(vcpu as usize, state) == Gate::Open {
+        // SAFETY: the caller has the turn.
+        let simulator = unsafe { simulator() };
+        simulator.unreproducible("the processor's counter, which shows the host's time");
     }
 }
 

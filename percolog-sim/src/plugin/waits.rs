@@ -18,9 +18,11 @@ pub(crate) struct Pending {
 }
 
 impl Pending {
-    /// A request for this line waits for its turn.
-    pub(crate) fn announce(&mut self, line: u64) {
-        *self.requests.entry(line).or_default() += 1;
+    /// A request for this line waits for its turn. Returns whether it is the only one.
+    pub(crate) fn announce(&mut self, line: u64) -> bool {
+        let count = self.requests.entry(line).or_default();
+        *count += 1;
+        *count == 1
     }
 
     /// A request for this line waits no longer.
@@ -82,8 +84,8 @@ mod tests {
     fn a_line_is_wanted_until_the_last_request_is_withdrawn() {
         let mut pending = Pending::default();
         assert!(!pending.is_wanted(7));
-        pending.announce(7);
-        pending.announce(7);
+        assert!(pending.announce(7), "the first");
+        assert!(!pending.announce(7));
         pending.withdraw(7);
         assert!(pending.is_wanted(7));
         assert!(!pending.is_wanted(8));

@@ -3,18 +3,56 @@
 //! Each simulated process leaves a [`ProcessResult`]. A [`Summary`] says what they come to, with names for addresses; it is
 //! printed by [`Summary::to_text`], and serialized as described in `docs/json.md`.
 
+mod blame;
+mod callers;
+mod code;
+mod conclusion;
+mod debug_file;
+mod diff;
+#[cfg(test)]
+mod examples;
+mod findings;
+mod instruction;
+mod names;
+mod pattern;
 mod raw;
+mod reported;
+mod scaling;
+#[cfg(test)]
+mod schema_tests;
+mod sharing_text;
+mod skipped;
+mod spread;
+mod suggestions;
 mod summary;
 mod symbols;
 mod text;
+mod unwind;
+mod users;
 
-pub use raw::{
-    CoreResult, Counts, Ending, FORMAT, LineResult, PlaceResult, ProcessResult, RawError, Region,
-    Sleeper,
+pub use callers::CallerSummary;
+pub(crate) use debug_file::DebugFile;
+pub use diff::{Change, Difference, FigureChange, LineChange, LineFigures};
+pub use findings::{
+    ObjectKind, ObjectSummary, ObjectWhatIf, Pattern, Sharing, SpanSummary, Suggestion, Verdict,
+    WhatIf,
 };
+pub use raw::{
+    BlockResult, ChainResult, CoreResult, Counts, Ending, FORMAT, FreeResult, Interleaving,
+    LabelResult, LineResult, OfCore, PlaceResult, ProcessResult, RawError, Region, Sleeper,
+    SpanResult, StackResult,
+};
+pub use reported::{ReportError, Reported};
+pub use scaling::{Measure, Scaling, ScalingPoint};
+pub use skipped::SkippedSummary;
+pub use spread::{Spread, SpreadOf};
 pub use summary::{
-    Baseline, LineSummary, MachineSummary, NOT_MODELLED, Nothing, OneCore, PerOperation,
-    PlaceSummary, ProcessSummary, RegionSummary, SleeperSummary, Spread, SpreadOf, Summary, Totals,
+    Baseline, CoreShare, FreeSummary, LineSummary, MachineSummary, NOT_MODELLED, Nothing, OneCore,
+    PerOperation, PlaceSummary, ProcessSummary, RegionSummary, SleeperSummary, Summary, Totals,
     VERSION,
 };
 pub use symbols::Place;
+pub(crate) use symbols::{Symbols, demangled, full_name};
+
+/// The JSON Schema (2020-12) of a [`Summary`] as JSON.
+pub const SCHEMA: &str = include_str!("../../docs/report.schema.json");

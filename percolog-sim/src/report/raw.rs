@@ -39,6 +39,16 @@ pub struct ProcessResult {
     pub instructions: u64,
     /// How much time passed.
     pub elapsed: u64,
+    /// How many instructions came before that, without being simulated because they were to be skipped.
+    #[serde(default)]
+    pub skipped_instructions: u64,
+    /// How much time they took.
+    #[serde(default)]
+    pub skipped_time: u64,
+    /// How many accesses to memory were looked at before that although nothing is made of them: few, where QEMU can do
+    /// without.
+    #[serde(default)]
+    pub skipped_but_looked_at: u64,
     /// What the whole process did.
     pub whole: Counts,
     /// What it did between the marks.
@@ -49,6 +59,18 @@ pub struct ProcessResult {
     pub lines_seen: u64,
     /// The worst lines of memory, the worst first: in the region, if there was one.
     pub lines: Vec<LineResult>,
+    /// What has become of each of the run's [wishes for free lines](crate::run::Simulation::free), in their order.
+    #[serde(default)]
+    pub free: Vec<FreeResult>,
+    /// The free lines that went from core to core, in ascending order; they wait for nothing.
+    #[serde(default)]
+    pub free_lines: Vec<LineResult>,
+    /// The labels that the program has set.
+    #[serde(default)]
+    pub labels: Vec<LabelResult>,
+    /// Stacks that the lines refer to.
+    #[serde(default)]
+    pub stacks: Vec<StackResult>,
     /// What was mapped where, as in `/proc/self/maps`.
     pub maps: String,
     /// Who slept when the process could not go on.
@@ -65,6 +87,9 @@ pub struct ProcessResult {
     pub unordered: u64,
     /// The processes it started.
     pub children: Vec<u32>,
+    /// In which order its threads came to what they share; only where they were held back on purpose.
+    #[serde(default)]
+    pub interleaving: Option<Interleaving>,
 }
 
 /// How the simulation of a process ended.
@@ -80,9 +105,23 @@ pub enum Ending {
     Deadlock,
     /// It became another program.
     Exec,
+    /// It was measured for as long as was asked for, and then ended.
+    Stopped,
     /// It had not ended when the result was written.
     #[default]
     Running,
+}
+
+/// How the threads of a process came to the memory that they share, when they were held back on purpose.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Deserialize, Serialize)]
+pub struct Interleaving {
+    /// Accesses at which a thread could have been held back.
+    pub points: u64,
+    /// How often one was.
+    pub delays: u64,
+    /// A number that stands for the order in which the threads came to the points: two runs with the same number were
+    /// the same run.
+    pub order: u64,
 }
 
 /// Coherence events, and the time they took.
@@ -167,6 +206,134 @@ pub struct LineResult {
     pub elsewhere: u64,
     /// What the program calls it.
     pub label: Option<String>,
+    /// The cores that took part, in ascending order.
+    #[serde(default)]
+    pub by_core: Vec<OfCore>,
+    /// Which of its bytes were used, in ascending order: by accesses that needed more than the core's own cache, and, once the
+    /// line had moved some times, by the others.
+    #[serde(default)]
+    pub spans: Vec<SpanResult>,
+    /// How often it came to a core that then used bytes which others had written since the core last had it.
+    #[serde(default)]
+    pub true_events: u64,
+    /// How often it came to a core because of a write by another, and the core used none of the bytes written.
+    #[serde(default)]
+    pub false_events: u64,
+    /// How often it came because of a write by another, and not all that the cores did with it was seen.
+    #[serde(default)]
+    pub undecided_events: u64,
+    /// The address in it that was touched most.
+    #[serde(default)]
+    pub touched: Option<u64>,
+    /// Whether that was on the stack of whoever touched it.
+    #[serde(default)]
+    pub on_stack: bool,
+    /// The block of an allocator that was touched most, when the line moved.
+    #[serde(default)]
+    pub block: Option<BlockResult>,
+    /// The memory that the program has mapped itself, likewise.
+    #[serde(default)]
+    pub mapping: Option<BlockResult>,
+    /// Who called the functions that the instructions are in.
+    #[serde(default)]
+    pub chains: Vec<ChainResult>,
+}
+
+/// What one core had to do with a line.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
+pub struct OfCore {
+    /// Its number.
+    pub core: u32,
+    /// How often it had to wait.
+    pub events: u64,
+    /// How long, in ticks.
+    pub stall: u64,
+}
+
+/// Bytes of a line that instructions access together.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
+pub struct SpanResult {
+    /// The first of them, counted from the beginning of the line.
+    pub offset: u32,
+    /// How many.
+    pub size: u32,
+    /// The cores that read them.
+    pub readers: Vec<u32>,
+    /// The cores that wrote them.
+    pub writers: Vec<u32>,
+    /// How often the line, or the right to write it, had to come for them.
+    pub events: u64,
+}
+
+/// What the program calls some of its memory.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
+pub struct LabelResult {
+    /// The name.
+    pub name: String,
+    /// The first byte.
+    pub address: u64,
+    /// How many bytes.
+    pub size: u64,
+}
+
+/// What has become of a wish for free lines.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
+pub struct FreeResult {
+    /// How many lines it is; 0 if there was nothing of that name.
+    pub lines: u64,
+    /// How many accesses to them needed more than the core's own cache.
+    pub events: u64,
+}
+
+/// Memory that an allocator has given.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
+pub struct BlockResult {
+    /// Its first byte.
+    pub address: u64,
+    /// As many bytes as were asked for.
+    pub size: u64,
+    /// The stack of who asked for it, by its number.
+    #[serde(default)]
+    pub stack: Option<u32>,
+}
+
+/// An instruction that waited for a line, called by somebody.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
+pub struct ChainResult {
+    /// Its address.
+    pub pc: u64,
+    /// Whether it wrote.
+    pub write: bool,
+    /// The stack, by its number.
+    pub stack: u32,
+    /// How often it had to wait.
+    pub events: u64,
+}
+
+/// The registers of a thread and the top of its stack.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
+pub struct StackResult {
+    /// What it is referred to by.
+    pub number: u32,
+    /// The instruction that the thread was at.
+    pub pc: u64,
+    /// The general registers, in the order of instructions: sixteen of x86-64, 32 of aarch64, the stack pointer the last.
+    pub registers: Vec<u64>,
+    /// What lay at the stack pointer and above, in hexadecimal digits.
+    pub memory: String,
+}
+
+impl StackResult {
+    /// What lay at the stack pointer and above.
+    #[must_use]
+    pub fn bytes(&self) -> Vec<u8> {
+        let digit = |sign: &u8| char::from(*sign).to_digit(16).unwrap_or(0) as u8;
+        self.memory
+            .as_bytes()
+            .chunks_exact(2)
+            .map(|pair| digit(&pair[0]) << 4 | digit(&pair[1]))
+            .collect()
+    }
 }
 
 /// An instruction that waited for a line.
@@ -256,6 +423,12 @@ impl ProcessResult {
             return Err(RawError::Absurd("megahertz"));
         }
         Ok(result)
+    }
+
+    /// Nanoseconds of the described machine.
+    pub(crate) fn nanoseconds(&self, ticks: u64) -> f64 {
+        let ticks_per_us = self.ticks_per_cycle.max(1) as f64 * f64::from(self.megahertz.max(1));
+        ticks as f64 * 1000.0 / ticks_per_us
     }
 
     /// What the report is about: the region if the program has marked one, or else all.

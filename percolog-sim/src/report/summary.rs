@@ -4,9 +4,16 @@ use std::collections::HashSet;
 
 use serde::Serialize;
 
-use super::raw::{Counts, Ending, LineResult, ProcessResult};
+use super::callers::{CallerSummary, Callers};
+use super::code::Code;
+use super::findings::{ObjectSummary, ObjectWhatIf, Sharing, SpanSummary, Suggestion, WhatIf};
+use super::pattern;
+use super::raw::{Counts, Ending, LineResult, ProcessResult, SpanResult};
+use super::scaling::Scaling;
+use super::skipped::SkippedSummary;
+use super::spread::Spread;
 use super::symbols::{Place, Symbols};
-use crate::run::Run;
+use crate::run::{Freed, Run};
 
 /// The version of the JSON that is made of a [`Summary`].
 pub const VERSION: u64 = 1;
@@ -34,6 +41,10 @@ pub struct Summary {
     pub process: ProcessSummary,
     /// All processes that were simulated; empty if there was but one.
     pub processes: Vec<ProcessSummary>,
+    /// Lines that cost nothing, because that was asked for.
+    pub free: Vec<FreeSummary>,
+    /// What was not simulated because it was to be skipped; the figures begin behind it.
+    pub skipped: Option<SkippedSummary>,
     /// Whether the figures are about the marked region alone.
     pub region: Option<RegionSummary>,
     /// Totals.
@@ -44,10 +55,14 @@ pub struct Summary {
     pub stall_share: f64,
     /// The share in which they waited for others to be served first. 0 to 1.
     pub queue_share: f64,
+    /// The share of all cores' time in which they had a thread. 0 to 1.
+    pub busy_share: f64,
     /// Operations in a millisecond of simulated time, if the program said how many it did.
     pub operations_per_ms: Option<f64>,
     /// The same program on one core of the machine, if that was run.
     pub one_core: Option<OneCore>,
+    /// How its speed grows with the number of cores, if that was tried.
+    pub scaling: Option<Scaling>,
     /// How much the figures differ from seed to seed, if there were several.
     pub spread: Option<Spread>,
     /// How many lines went from core to core.
@@ -106,6 +121,17 @@ pub struct ProcessSummary {
     pub elapsed_ns: f64,
     /// Lines that went from core to core.
     pub transfers: u64,
+}
+
+/// Lines that cost nothing.
+#[derive(Clone, Debug, Serialize)]
+pub struct FreeSummary {
+    /// How they were named.
+    pub name: String,
+    /// How many they are.
+    pub lines: u64,
+    /// How many accesses to them needed more than the core's own cache.
+    pub events: u64,
 }
 
 /// The region that the program has marked.
@@ -172,30 +198,8 @@ pub struct OneCore {
     pub speedup: f64,
 }
 
-/// How much figures differ from seed to seed.
-#[derive(Clone, Debug, Serialize)]
-pub struct Spread {
-    /// The seeds.
-    pub seeds: Vec<u64>,
-    /// The figures.
-    pub figures: Vec<SpreadOf>,
-}
-
-/// How much one figure differs.
-#[derive(Clone, Debug, Serialize)]
-pub struct SpreadOf {
-    /// Its name.
-    pub name: &'static str,
-    /// The least.
-    pub least: f64,
-    /// The one in the middle.
-    pub median: f64,
-    /// The greatest.
-    pub most: f64,
-}
-
 /// A line of memory.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Default, Serialize)]
 pub struct LineSummary {
     /// Its address.
     pub address: u64,
@@ -215,10 +219,35 @@ pub struct LineSummary {
     pub places: Vec<PlaceSummary>,
     /// Events of further instructions.
     pub elsewhere: u64,
+    /// The object that it is part of, if that is known.
+    pub object: Option<ObjectSummary>,
+    /// Whether cores share what lies in it, or only the line.
+    pub sharing: Sharing,
+    /// Which of its bytes were used, in ascending order.
+    pub spans: Vec<SpanSummary>,
+    /// What the program would gain if this line alone cost nothing, if that was tried.
+    pub what_if: Option<WhatIf>,
+    /// What it would gain if all contended lines of its object did, if that was tried: at the worst of them only.
+    pub what_if_object: Option<ObjectWhatIf>,
+    /// What is usually done about a line like this, if its pattern is known.
+    pub suggestion: Option<Suggestion>,
+    /// The cores that took part, in ascending order.
+    pub by_core: Vec<CoreShare>,
+}
+
+/// What one core had to do with a line.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+pub struct CoreShare {
+    /// Its number.
+    pub core: u32,
+    /// How often it had to wait.
+    pub events: u64,
+    /// Nanoseconds that it waited, cold misses included.
+    pub stall_ns: f64,
 }
 
 /// An instruction that waited for a line.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Default, Serialize)]
 pub struct PlaceSummary {
     /// Its address.
     pub pc: u64,
@@ -231,6 +260,11 @@ pub struct PlaceSummary {
     pub events: u64,
     /// Its share of the waiting for this line, 0 to 1.
     pub share: f64,
+    /// The calls that led there, the innermost first: functions that the compiler has inlined, then callers as far as they are known.
+    /// Empty if nothing is known beyond the place itself.
+    pub frames: Vec<Place>,
+    /// All on whose behalf it was, the most frequent first, if there are several: a lock is used by many.
+    pub callers: Vec<CallerSummary>,
 }
 
 /// A thread that sleeps for ever.
@@ -303,8 +337,7 @@ impl Run {
 
 /// Nanoseconds of the machine.
 fn nanoseconds(process: &ProcessResult, ticks: u64) -> f64 {
-    let ticks_per_us = process.ticks_per_cycle.max(1) as f64 * f64::from(process.megahertz.max(1));
-    ticks as f64 * 1000.0 / ticks_per_us
+    process.nanoseconds(ticks)
 }
 
 fn throughput(process: &ProcessResult) -> Option<f64> {
@@ -349,8 +382,14 @@ impl Summary {
         };
         let operations = main.region.operations;
         let per = |count: u64| count as f64 / operations as f64;
+        let elapsed = if marked {
+            main.region.elapsed
+        } else {
+            main.elapsed
+        };
         let symbols = Symbols::new(&main.maps);
-        Self {
+        let callers = Callers::new(main, &symbols);
+        let mut summary = Self {
             version: VERSION,
             unsimulated: unsimulated(run),
             machine: MachineSummary {
@@ -365,6 +404,11 @@ impl Summary {
             } else {
                 Vec::new()
             },
+            free: run.freed().iter().map(free_summary).collect(),
+            skipped: SkippedSummary::of(
+                main.skipped_instructions,
+                nanoseconds(main, main.skipped_time),
+            ),
             region: marked.then(|| RegionSummary {
                 entered: main.region.entered,
                 threads: main.region.threads,
@@ -382,14 +426,16 @@ impl Summary {
             }),
             stall_share: share(counts.stall, busy),
             queue_share: share(counts.queued, busy),
+            busy_share: share(busy, elapsed.saturating_mul(run.machine.cores as u64)).min(1.0),
             operations_per_ms: throughput(main),
             one_core: None,
+            scaling: None,
             spread: None,
             lines_seen: main.lines_seen,
             lines: main
                 .lines
                 .iter()
-                .map(|line| line_summary(main, line, counts.stall, &symbols))
+                .map(|line| line_summary(main, line, counts.stall, &symbols, &callers))
                 .collect(),
             sleepers: sleepers(main, &symbols),
             not_reproducible: once(run, |process| &process.not_reproducible),
@@ -401,7 +447,20 @@ impl Summary {
             seed: run.seed,
             qemu: run.qemu.clone(),
             not_modelled: NOT_MODELLED,
+        };
+        // Last, for it takes all that is known of a line.
+        let code = Code::new(&main.maps);
+        for line in &mut summary.lines {
+            line.suggestion = pattern::suggest(line, |pc| code.instruction(pc));
         }
+        summary
+    }
+
+    /// Adds how the speed grows with the number of cores.
+    #[must_use]
+    pub fn with_scaling(mut self, scaling: Scaling) -> Self {
+        self.scaling = Some(scaling);
+        self
     }
 
     /// Compares the throughput with that of one core.
@@ -410,38 +469,6 @@ impl Summary {
         self.one_core = self.operations_per_ms.map(|operations_per_ms| OneCore {
             operations_per_ms: baseline.operations_per_ms,
             speedup: operations_per_ms / baseline.operations_per_ms,
-        });
-        self
-    }
-
-    /// Says how much the figures of this run and of `others`, on other seeds, differ.
-    #[must_use]
-    pub fn with_spread(mut self, others: &[Summary]) -> Self {
-        let all = || std::iter::once(&self).chain(others);
-        let spread = |name, figure: &dyn Fn(&Summary) -> Option<f64>| {
-            let mut figures: Vec<f64> = all().filter_map(figure).collect();
-            figures.sort_by(f64::total_cmp);
-            Some(SpreadOf {
-                name,
-                least: *figures.first()?,
-                median: figures[figures.len() / 2],
-                most: *figures.last()?,
-            })
-        };
-        let figures = [
-            spread("transfers per operation", &|run| {
-                run.per_operation.map(|per| per.transfers)
-            }),
-            spread("upgrades per operation", &|run| {
-                run.per_operation.map(|per| per.upgrades)
-            }),
-            spread("transfers", &|run| Some(run.totals.transfers as f64)),
-            spread("share of time waiting", &|run| Some(run.stall_share)),
-            spread("operations per ms", &|run| run.operations_per_ms),
-        ];
-        self.spread = Some(Spread {
-            seeds: all().map(|run| run.seed).collect(),
-            figures: figures.into_iter().flatten().collect(),
         });
         self
     }
@@ -527,6 +554,7 @@ fn line_summary(
     line: &LineResult,
     stall: u64,
     symbols: &Symbols,
+    callers: &Callers<'_>,
 ) -> LineSummary {
     LineSummary {
         address: line.line,
@@ -539,9 +567,13 @@ fn line_summary(
         places: line
             .places
             .iter()
-            .map(|place| PlaceSummary {
+            .map(|place| (place, callers.users(line, place)))
+            .map(|(place, users)| PlaceSummary {
                 pc: place.pc,
-                place: symbols.place(place.pc),
+                place: match &users {
+                    Some(users) => users.place.clone(),
+                    None => symbols.place(place.pc),
+                },
                 write: place.write,
                 events: place.events,
                 // A place's waiting includes cold misses.
@@ -549,9 +581,47 @@ fn line_summary(
                     place.stall,
                     line.counts.stall.saturating_add(line.counts.cold_stall),
                 ),
+                frames: users
+                    .as_ref()
+                    .map_or_else(Vec::new, |users| users.frames.clone()),
+                callers: users.map_or_else(Vec::new, |users| users.callers),
             })
             .collect(),
         elsewhere: line.elsewhere,
+        object: callers.object(line),
+        sharing: Sharing::of(line.true_events, line.false_events, line.undecided_events),
+        spans: line.spans.iter().map(span_summary).collect(),
+        what_if: None,
+        what_if_object: None,
+        suggestion: None,
+        by_core: line
+            .by_core
+            .iter()
+            .map(|of| CoreShare {
+                core: of.core,
+                events: of.events,
+                stall_ns: nanoseconds(process, of.stall),
+            })
+            .collect(),
+    }
+}
+
+fn free_summary(freed: &Freed) -> FreeSummary {
+    FreeSummary {
+        name: freed.wish.to_string(),
+        lines: freed.lines,
+        events: freed.events,
+    }
+}
+
+fn span_summary(span: &SpanResult) -> SpanSummary {
+    SpanSummary {
+        offset: span.offset,
+        size: span.size,
+        readers: span.readers.clone(),
+        writers: span.writers.clone(),
+        events: span.events,
+        name: None,
     }
 }
 

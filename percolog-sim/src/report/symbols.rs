@@ -3,10 +3,15 @@
 use std::fs;
 use std::path::Path;
 
-use object::{Object, ObjectSection, ObjectSegment, ObjectSymbol, SymbolKind};
+use object::{Object, ObjectSection, ObjectSegment, ObjectSymbol, ReadRef, SymbolKind};
+
+use super::debug_file::DebugFile;
 
 /// As large as stacks are by default: other memory may follow without a border.
 const STACK: u64 = 8 << 20;
+
+/// What the memory of stacks is called.
+pub(super) const STACK_MEMORY: &str = "a thread's stack";
 
 /// Longest name of a variable or function that is printed whole.
 const LONGEST: usize = 120;
@@ -47,6 +52,8 @@ struct Module {
     functions: Vec<(u64, u64, String)>,
     /// Sections: address as linked, size, name.
     sections: Vec<(u64, u64, String)>,
+    /// The file with its debugging information, if that is another.
+    debug: Option<DebugFile>,
     /// Lines and inlined functions, read when they are asked for first.
     lines: std::cell::OnceCell<Option<addr2line::Loader>>,
 }
@@ -119,10 +126,20 @@ impl Symbols {
         } else if before.is_some_and(|before| before.guards(mapping))
             && start - mapping.start < STACK
         {
-            "a thread's stack".to_owned()
+            STACK_MEMORY.to_owned()
         } else {
             "allocated memory".to_owned()
         }
+    }
+
+    /// The file that an address belongs to, and how far it is from where the beginning of the file is mapped.
+    pub(crate) fn in_file(&self, address: u64) -> Option<(&str, u64)> {
+        let path = &self.module(address)?.path;
+        let beginning = self
+            .mappings
+            .iter()
+            .find(|mapping| mapping.name == *path && mapping.offset == 0)?;
+        Some((path, address.checked_sub(beginning.start)?))
     }
 
     /// Whether a mapping is what the guest's `brk` has given: it lies right behind the program.
@@ -133,6 +150,44 @@ impl Symbols {
             let end = program.range.1.wrapping_add(program.bias);
             (end.saturating_sub(NEAR)..end.saturating_add(NEAR)).contains(&start)
         })
+    }
+
+    /// The file that an address belongs to, and the address that it was linked for.
+    pub(super) fn linked(&self, address: u64) -> Option<(&str, u64)> {
+        let module = self.module(address)?;
+        Some((&module.path, address.wrapping_sub(module.bias)))
+    }
+
+    /// Whether an instruction does nothing but jump to a function of a library.
+    pub(super) fn is_stub(&self, pc: u64) -> bool {
+        self.module(pc).is_some_and(|module| {
+            section(&module.sections, pc.wrapping_sub(module.bias))
+                .is_some_and(|(_, name)| name.starts_with(".plt"))
+        })
+    }
+
+    /// The static variable at an address: its name, where it begins, and its size.
+    pub(super) fn variable(&self, address: u64) -> Option<(String, u64, u64)> {
+        let module = self.module(address)?;
+        let linked = address.wrapping_sub(module.bias);
+        let (start, size, name) = module
+            .variables
+            .iter()
+            .find(|(start, size, _)| (*start..start.saturating_add(*size)).contains(&linked))?;
+        Some((demangled(name), start.wrapping_add(module.bias), *size))
+    }
+
+    /// Whether an address is on a stack.
+    pub(super) fn is_stack(&self, address: u64) -> bool {
+        self.memory(address, 1) == STACK_MEMORY
+    }
+
+    /// The functions that an instruction is in, inlined ones first; at least one.
+    pub(super) fn frames(&self, pc: u64) -> Vec<Place> {
+        match self.module(pc) {
+            Some(module) => module.frames(pc.wrapping_sub(module.bias)),
+            None => vec![self.place(pc)],
+        }
     }
 
     /// Where an instruction is.
@@ -214,19 +269,11 @@ impl Module {
         }
         let mut variables = Vec::new();
         let mut functions = Vec::new();
-        for symbol in elf.symbols().chain(elf.dynamic_symbols()) {
-            if !symbol.is_definition() {
-                continue;
-            }
-            let Ok(name) = symbol.name() else { continue };
-            let entry = || (symbol.address(), symbol.size(), name.to_owned());
-            match symbol.kind() {
-                SymbolKind::Data | SymbolKind::Unknown if symbol.size() > 0 => {
-                    variables.push(entry())
-                }
-                SymbolKind::Text => functions.push(entry()),
-                _ => {}
-            }
+        collect_symbols(&elf, &mut variables, &mut functions);
+        // Names are taken out of a program together with its lines.
+        let debug = DebugFile::of(Path::new(path), &elf);
+        if let Some(debug) = debug.as_ref().filter(|_| elf.symbols().next().is_none()) {
+            debug.read(|elf| collect_symbols(elf, &mut variables, &mut functions));
         }
         for symbols in [&mut variables, &mut functions] {
             symbols.sort();
@@ -252,6 +299,7 @@ impl Module {
             variables,
             functions,
             sections,
+            debug,
             lines: std::cell::OnceCell::new(),
         })
     }
@@ -291,61 +339,95 @@ impl Module {
         text
     }
 
+    /// The innermost function that is not one of the language's own: `fetch_add` itself is never to blame.
     fn place(&self, address: u64) -> Place {
-        let mut place = Place::default();
-        let lines = self
-            .lines
-            .get_or_init(|| addr2line::Loader::new(Path::new(&self.path)).ok());
+        let mut frames = self.frames(address);
+        let own = frames
+            .iter()
+            .position(|place| !place.file.as_deref().is_some_and(is_of_the_language));
+        frames.swap_remove(own.unwrap_or(0))
+    }
+
+    fn frames(&self, address: u64) -> Vec<Place> {
+        let mut places = Vec::new();
+        let lines = self.lines.get_or_init(|| match &self.debug {
+            Some(debug) => debug.lines(),
+            None => addr2line::Loader::new(Path::new(&self.path)).ok(),
+        });
         if let Some(mut frames) = lines
             .as_ref()
             .and_then(|lines| lines.find_frames(address).ok())
         {
-            // The innermost function that is not one of the language's own: `fetch_add` itself is never to blame.
-            let mut decided = false;
             while let Ok(Some(frame)) = frames.next() {
-                let file = frame.location.as_ref().and_then(|location| location.file);
-                if decided {
-                    break;
-                }
-                decided = !file.is_some_and(is_of_the_language);
-                if !decided && place.file.is_some() {
-                    continue;
-                }
-                if let Some(name) = &frame.function
-                    && let Ok(name) = name.raw_name()
-                {
-                    place.function = demangled(&name);
-                }
-                place.file = file.map(str::to_owned);
-                place.line = frame.location.as_ref().and_then(|location| location.line);
+                let name = frame.function.as_ref().map(|name| name.raw_name());
+                let function = match name {
+                    Some(Ok(name)) => demangled(&name),
+                    _ => self.function(address),
+                };
+                let location = frame.location.as_ref();
+                places.push(Place {
+                    function,
+                    file: location
+                        .and_then(|location| location.file)
+                        .map(str::to_owned),
+                    line: location.and_then(|location| location.line),
+                });
             }
         }
-        if place.function.is_empty() {
-            let before = self
-                .functions
-                .partition_point(|(start, ..)| *start <= address);
-            // Some functions written by hand have no size: such a one reaches up to the next.
-            let function = self.functions[..before]
-                .iter()
-                .rev()
-                .take(4)
-                .find(|(start, size, _)| *size == 0 || address < start.saturating_add(*size));
-            place.function = match function {
-                Some((start, _, name)) => format!(
-                    "{}+{:#x} in {}",
-                    demangled(name),
-                    address - start,
-                    self.name
-                ),
-                None => format!("{}+{address:#x}", self.name),
-            };
+        if places.is_empty() {
+            places.push(Place {
+                function: self.function(address),
+                ..Place::default()
+            });
         }
-        place
+        places
+    }
+
+    /// The function at an address, by the symbols, or the address.
+    fn function(&self, address: u64) -> String {
+        let before = self
+            .functions
+            .partition_point(|(start, ..)| *start <= address);
+        // Some functions written by hand have no size: such a one reaches up to the next.
+        let function = self.functions[..before]
+            .iter()
+            .rev()
+            .take(4)
+            .find(|(start, size, _)| *size == 0 || address < start.saturating_add(*size));
+        match function {
+            Some((start, _, name)) => format!(
+                "{}+{:#x} in {}",
+                demangled(name),
+                address - start,
+                self.name
+            ),
+            None => format!("{}+{address:#x}", self.name),
+        }
+    }
+}
+
+/// Adds the variables and functions that a file defines: address as linked, size, name.
+fn collect_symbols<'data, R: ReadRef<'data>>(
+    elf: &object::File<'data, R>,
+    variables: &mut Vec<(u64, u64, String)>,
+    functions: &mut Vec<(u64, u64, String)>,
+) {
+    for symbol in elf.symbols().chain(elf.dynamic_symbols()) {
+        if !symbol.is_definition() {
+            continue;
+        }
+        let Ok(name) = symbol.name() else { continue };
+        let entry = || (symbol.address(), symbol.size(), name.to_owned());
+        match symbol.kind() {
+            SymbolKind::Data | SymbolKind::Unknown if symbol.size() > 0 => variables.push(entry()),
+            SymbolKind::Text => functions.push(entry()),
+            _ => {}
+        }
     }
 }
 
 /// Whether a file of the source belongs to a compiler.
-fn is_of_the_language(file: &str) -> bool {
+pub(super) fn is_of_the_language(file: &str) -> bool {
     file.starts_with("/rustc/")
         || file.contains("/lib/rustlib/src/rust/library/")
         || file.starts_with("/usr/include/")
@@ -360,11 +442,22 @@ fn section(sections: &[(u64, u64, String)], at: u64) -> Option<(u64, &str)> {
         .map(|(address, _, name)| (*address, name.as_str()))
 }
 
-/// The name as the programmer wrote it.
+/// The name as the programmer wrote it, shortened if it is long.
 pub(crate) fn demangled(name: &str) -> String {
+    let full = full_name(name);
+    if full.chars().count() <= LONGEST {
+        return full;
+    }
+    let mut short: String = full.chars().take(LONGEST - 1).collect();
+    short.push('…');
+    short
+}
+
+/// The whole name as the programmer wrote it.
+pub(crate) fn full_name(name: &str) -> String {
     // Symbol versions (`environ@@GLIBC_2.2.5`) say nothing here.
     let plain = name.split("@@").next().unwrap_or(name);
-    let full = if let Ok(rust) = rustc_demangle::try_demangle(plain) {
+    if let Ok(rust) = rustc_demangle::try_demangle(plain) {
         // Without the hash.
         format!("{rust:#}")
     } else if plain.starts_with("_Z") {
@@ -378,13 +471,7 @@ pub(crate) fn demangled(name: &str) -> String {
             .unwrap_or_else(|| plain.to_owned())
     } else {
         plain.to_owned()
-    };
-    if full.chars().count() <= LONGEST {
-        return full;
     }
-    let mut short: String = full.chars().take(LONGEST - 1).collect();
-    short.push('…');
-    short
 }
 
 #[cfg(test)]
@@ -450,6 +537,11 @@ mod tests {
         let address = std::ptr::from_ref(&VARIABLE).addr() as u64;
         let memory = symbols.memory(address, 8);
         assert!(memory.ends_with("VARIABLE"), "{memory}");
+        let (file, start) = symbols.in_file(address).expect("it is in a file");
+        let mapped = maps.lines().find(|line| line.ends_with(file));
+        let beginning = Mapping::parse(mapped.expect("it is mapped")).expect("a mapping");
+        assert_eq!(beginning.start + start, address);
+        assert_eq!(symbols.in_file(8), None);
         let function = names_are_as_the_programmer_wrote_them as fn();
         let place = symbols.place(function as usize as u64);
         assert!(

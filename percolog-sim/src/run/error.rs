@@ -4,7 +4,7 @@ use std::error::Error;
 use std::ffi::OsString;
 use std::fmt;
 use std::io;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::ExitStatus;
 
 /// Why a program could not be run under the simulator.
@@ -17,7 +17,12 @@ pub enum SimulationError {
     Host(&'static str),
 
     /// There is no QEMU of this name.
-    NoQemu(PathBuf),
+    NoQemu {
+        /// Its name, or where it should be.
+        path: PathBuf,
+        /// The variable that names another.
+        variable: &'static str,
+    },
 
     /// The program that should be QEMU did not say that it is.
     NotQemu {
@@ -25,14 +30,32 @@ pub enum SimulationError {
         path: PathBuf,
         /// What it said.
         said: String,
+        /// What it should be.
+        expected: &'static str,
+        /// The variable that names another.
+        variable: &'static str,
     },
 
-    /// The plugin relies on how QEMU keeps the guest's registers; that has been proved with one version only.
+    /// The plugin relies on how QEMU keeps the guest's registers; that has been proved with a few versions only.
     QemuVersion {
         /// Where it is.
         path: PathBuf,
         /// What it says it is.
         found: String,
+        /// The versions with which it has been.
+        proved: &'static [&'static str],
+        /// The variable that names another.
+        variable: &'static str,
+    },
+
+    /// QEMU was built so that it cannot load plugins.
+    QemuWithoutPlugins {
+        /// Where it is.
+        path: PathBuf,
+        /// What it says it is.
+        found: String,
+        /// The variable that names another.
+        variable: &'static str,
     },
 
     /// A program that was named without a slash is in no folder of `PATH`.
@@ -44,6 +67,16 @@ pub enum SimulationError {
         path: PathBuf,
         /// What is wrong with it.
         why: ProgramFault,
+    },
+
+    /// The function that should be the region cannot be.
+    Function {
+        /// What was asked for.
+        name: String,
+        /// The program.
+        program: PathBuf,
+        /// What is wrong with it.
+        why: FunctionFault,
     },
 
     /// The description of the machine cannot be simulated.
@@ -98,25 +131,47 @@ impl fmt::Display for SimulationError {
             Self::Host(host) => {
                 write!(f, "the simulator runs on x86-64 Linux only; this is {host}")
             }
-            Self::NoQemu(path) => write!(
+            Self::NoQemu { path, variable } => write!(
                 f,
                 "{} is not here; install Debian's package `qemu-user` (version 7.2), or name the program in \
-                 PERCOLOG_QEMU",
+                 {variable}",
                 path.display()
             ),
-            Self::NotQemu { path, said } => write!(
+            Self::NotQemu {
+                path,
+                said,
+                expected,
+                variable,
+            } => write!(
                 f,
-                "{} is not qemu-x86_64: with `--version` it prints {said:?}; name the right one in PERCOLOG_QEMU",
+                "{} is not {expected}: with `--version` it prints {said:?}; name the right one in {variable}",
                 path.display()
             ),
-            Self::QemuVersion { path, found } => write!(
+            Self::QemuVersion {
+                path,
+                found,
+                proved,
+                variable,
+            } => write!(
                 f,
-                "{} is version {found}; the plugin is proved with 7.2 only (PERCOLOG_QEMU names another program, \
+                "{} is version {found}; the plugin is proved with {} only ({variable} names another program, \
                  PERCOLOG_QEMU_UNPROVED=1 tries this one)",
+                path.display(),
+                proved.join(" and ")
+            ),
+            Self::QemuWithoutPlugins {
+                path,
+                found,
+                variable,
+            } => write!(
+                f,
+                "{} (version {found}) was built without plugins, as Debian 13 does; name one with them in {variable}: \
+                 Debian 12's, or your own, configured with --enable-plugins",
                 path.display()
             ),
             Self::NotInPath(name) => write!(f, "{name}: no such program in PATH"),
             Self::Program { path, why } => write!(f, "{}: {why}", path.display()),
+            Self::Function { name, program, why } => why.describe(name, program, f),
             Self::Machine { name, why } => write!(f, "the machine {name:?} {why}"),
             Self::Variable(name) => {
                 write!(f, "{name:?} cannot be set in the program's environment")
@@ -156,6 +211,51 @@ impl Error for SimulationError {
             Self::Prepare { source, .. } | Self::Start { source, .. } => Some(source),
             Self::Program { why, .. } => Some(why),
             _ => None,
+        }
+    }
+}
+
+/// Why a function cannot be the region.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum FunctionFault {
+    /// There is none of this name. These have similar ones.
+    Absent(Vec<String>),
+    /// There are several.
+    Ambiguous(Vec<String>),
+    /// The compiler has made it a part of its callers.
+    Inlined,
+    /// The program says no names of functions.
+    NoSymbols,
+}
+
+impl FunctionFault {
+    fn describe(&self, name: &str, program: &Path, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let program = program.display();
+        match self {
+            Self::Absent(similar) if similar.is_empty() => write!(
+                f,
+                "{program} and its libraries have no function {name:?} (`nm -C` lists those that they have)"
+            ),
+            Self::Absent(similar) => write!(
+                f,
+                "{program} and its libraries have no function {name:?}; there are {}",
+                similar.join(", ")
+            ),
+            Self::Ambiguous(candidates) => write!(
+                f,
+                "{program} has several functions {name:?}: {}; more of the name decides, or the linker's name",
+                candidates.join(", ")
+            ),
+            Self::Inlined => write!(
+                f,
+                "the compiler has inlined {name:?} into its callers; name one of them, or forbid it: \
+                 `#[inline(never)]`, `__attribute__((noinline))`"
+            ),
+            Self::NoSymbols => write!(
+                f,
+                "{program} is stripped: it has no names of functions, and so no {name:?}"
+            ),
         }
     }
 }
@@ -203,11 +303,13 @@ impl fmt::Display for ProgramFault {
             Self::Unknown => "is no program: it begins neither as an ELF file nor with `#!`",
             Self::Interpreter => "is a script whose first line names no interpreter",
             Self::Nested => "is a script whose interpreters are scripts too, more than four deep",
-            Self::Bits => "is a 32-bit program; only 64-bit x86 programs can be simulated",
+            Self::Bits => {
+                "is a 32-bit program; only programs for x86-64 and aarch64 can be simulated"
+            }
             Self::Architecture(other) => {
                 return write!(
                     f,
-                    "is a program for {other}; only x86-64 programs can be simulated"
+                    "is a program for {other}; only those for x86-64 and aarch64 can be simulated"
                 );
             }
             Self::Kind(kind) => return write!(f, "is {kind}, not a program"),

@@ -2,6 +2,10 @@
 
 mod error;
 mod files;
+mod free;
+mod functions;
+mod part;
+mod plugin;
 mod process;
 mod program;
 mod qemu;
@@ -19,8 +23,10 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, ExitStatus, Stdio};
 use std::time::Duration;
 
-pub use error::{ProgramFault, SimulationError};
-pub use qemu::available;
+pub use error::{FunctionFault, ProgramFault, SimulationError};
+pub use free::{Free, FreeError, Freed};
+pub use part::Skip;
+pub use qemu::{available, available_for_aarch64};
 
 use crate::model::Machine;
 use crate::report::ProcessResult;
@@ -43,12 +49,16 @@ pub struct Simulation {
     seed: u64,
     verify: bool,
     follow: bool,
+    chaos: bool,
     top_lines: usize,
     timeout: Option<Duration>,
     capture: bool,
     stdout_to_stderr: bool,
     keys_are_for_the_guest: bool,
     variables: Vec<(OsString, OsString)>,
+    free: Vec<Free>,
+    part: part::Part,
+    objects: bool,
 }
 
 impl Simulation {
@@ -66,12 +76,16 @@ impl Simulation {
             seed: 1,
             verify: false,
             follow: true,
+            chaos: false,
             top_lines: Self::TOP_LINES,
             timeout: None,
             capture: false,
             stdout_to_stderr: false,
             keys_are_for_the_guest: false,
             variables: Vec::new(),
+            free: Vec::new(),
+            part: part::Part::default(),
+            objects: true,
         }
     }
 
@@ -99,10 +113,25 @@ impl Simulation {
         self
     }
 
+    /// Whether threads are held back where they touch what others touch too: just before and after, for as long as the seed
+    /// says. The times of such a run mean nothing; whether the program still works does. See [`crate::chaos`].
+    pub fn chaos(mut self, chaos: bool) -> Self {
+        self.chaos = chaos;
+        self
+    }
+
     /// Sets a variable of the program's environment, which otherwise is that of this process.
     pub fn env(mut self, name: impl AsRef<OsStr>, value: impl AsRef<OsStr>) -> Self {
         let variable = (name.as_ref().to_owned(), value.as_ref().to_owned());
         self.variables.push(variable);
+        self
+    }
+
+    /// Lets accesses to these lines cost nothing: no core waits for them, and they keep nobody waiting. All else is as before: who
+    /// has them, in which order they are asked for, who is woken. So the program does the same, and its time says what
+    /// the lines cost it. May be called several times; [`Run::freed`] says what has become of each wish.
+    pub fn free(mut self, lines: Free) -> Self {
+        self.free.push(lines);
         self
     }
 
@@ -115,6 +144,18 @@ impl Simulation {
     /// Ends the program after this much time of the host; what it did until then is the result.
     pub fn timeout(mut self, timeout: Duration) -> Self {
         self.timeout = Some(timeout);
+        self
+    }
+
+    /// After how much time of the host the program is ended, if that was said.
+    #[must_use]
+    pub fn time_limit(&self) -> Option<Duration> {
+        self.timeout
+    }
+
+    /// [`timeout`](Self::timeout), unless there is one already.
+    pub(crate) fn timeout_unless_set(mut self, timeout: Duration) -> Self {
+        self.timeout.get_or_insert(timeout);
         self
     }
 
@@ -159,19 +200,34 @@ impl Simulation {
         A: AsRef<OsStr>,
     {
         self.check()?;
-        let qemu = qemu::find()?;
-        let program = program::find(program.as_ref())?;
+        let program = program::find(program.as_ref());
+        // Without QEMU there is nothing to be done, whatever may be wrong with the program.
+        let processor = program
+            .as_ref()
+            .map_or(qemu::Processor::X86_64, |program| program.processor);
+        let qemu = qemu::find(processor)?;
+        let program = program?;
+        let functions = match &self.part.function {
+            Some(name) => functions::find(name, &program.path)?,
+            None => Vec::new(),
+        };
         let temporary = std::env::temp_dir();
         let folder = folder(&temporary)?;
-        // Some hundred small files are written fastest where they need not be stored; programs, such as the plugin, may
-        // not be run from there.
+        // Some hundred small files are written fastest where they need not be stored; the plugin, should it need a file
+        // with a name, may not be loaded from there.
         let memory = Path::new("/dev/shm");
         let small = if std::env::var_os("TMPDIR").is_none() && memory.is_dir() {
             self::folder(memory).or_else(|_| self::folder(&temporary))?
         } else {
             self::folder(&temporary)?
         };
-        let prepared = self.prepare(&qemu, folder.path(), small.path())?;
+        let prepared = self.prepare(
+            &qemu,
+            &program.path,
+            &functions,
+            folder.path(),
+            small.path(),
+        )?;
 
         let start = |source| SimulationError::Start {
             path: qemu.path.clone(),
@@ -179,7 +235,7 @@ impl Simulation {
         };
         let mut command = self.command(&qemu, &prepared, &program);
         command.args(arguments);
-        process::settle(&mut command);
+        let cpu = process::settle(&mut command);
         if self.capture {
             command
                 .stdin(Stdio::null())
@@ -195,6 +251,7 @@ impl Simulation {
         let mut child = command.spawn().map_err(start)?;
         let (status, timed_out) = process::wait(&mut child, self.timeout).map_err(start)?;
         drop(keys);
+        drop(cpu);
 
         let captured = |name| fs::read(folder.path().join(name)).unwrap_or_default();
         let (stdout, stderr) = (captured("stdout"), captured("stderr"));
@@ -219,6 +276,8 @@ impl Simulation {
             run_ahead: self.run_ahead,
             seed: self.seed,
             qemu: qemu.version,
+            free: self.free.clone(),
+            program: Some(program.path),
         })
     }
 
@@ -249,10 +308,12 @@ impl Simulation {
         Ok(())
     }
 
-    /// Writes the plugin, the files of the machine and the plugin's settings.
+    /// Makes the plugin, the files of the machine and the plugin's settings.
     fn prepare(
         &self,
         qemu: &qemu::Qemu,
+        program: &Path,
+        functions: &[String],
         folder: &Path,
         small: &Path,
     ) -> Result<Prepared, SimulationError> {
@@ -260,16 +321,19 @@ impl Simulation {
             let path = path.to_owned();
             move |source| SimulationError::Prepare { path, source }
         };
-        let plugin = folder.join("plugin.so");
-        fs::write(&plugin, crate::PLUGIN).map_err(failed(&plugin))?;
+        let plugin = plugin::Plugin::make(crate::PLUGIN, folder)
+            .map_err(|(path, source)| SimulationError::Prepare { path, source })?;
         let results = small.join("results");
         fs::create_dir(&results).map_err(failed(&results))?;
         let replaced = files::write(&self.machine, &small.join("root"))
             .map_err(|(path, source)| SimulationError::Prepare { path, source })?;
         let config = small.join("config");
-        let lines = self
-            .settings(qemu, &plugin, &results, &replaced)
+        let mut lines = self
+            .settings(qemu, program, &plugin.path(), &results, &replaced)
             .map_err(failed(&config))?;
+        for function in functions {
+            let _ = writeln!(lines, "region_function {function}");
+        }
         fs::write(&config, lines).map_err(failed(&config))?;
         Ok(Prepared {
             plugin,
@@ -282,6 +346,7 @@ impl Simulation {
     fn settings(
         &self,
         qemu: &qemu::Qemu,
+        program: &Path,
         plugin: &Path,
         results: &Path,
         replaced: &files::Replaced,
@@ -291,12 +356,20 @@ impl Simulation {
         let _ = writeln!(lines, "seed {}", self.seed);
         let _ = writeln!(lines, "verify {}", u8::from(self.verify));
         let _ = writeln!(lines, "follow {}", u8::from(self.follow));
+        let _ = writeln!(lines, "chaos {}", u8::from(self.chaos));
         let _ = writeln!(lines, "top_lines {}", self.top_lines);
+        let _ = writeln!(lines, "objects {}", u8::from(self.objects));
+        self.part.settings(&mut lines);
         let _ = writeln!(lines, "result {}", text(results)?);
         let _ = writeln!(lines, "qemu {}", text(&qemu.path)?);
         let _ = writeln!(lines, "plugin {}", text(plugin)?);
         for (guest, real) in replaced {
             let _ = writeln!(lines, "file {guest} {}", text(real)?);
+        }
+        for (wish, free) in self.free.iter().enumerate() {
+            for line in free.settings(wish, program) {
+                let _ = writeln!(lines, "{line}");
+            }
         }
         for line in self.machine.to_lines().lines() {
             let _ = writeln!(lines, "machine.{line}");
@@ -311,15 +384,24 @@ impl Simulation {
         program: &program::Program,
     ) -> Command {
         let mut plugin = OsString::from("file=");
-        plugin.push(comma_doubled(prepared.plugin.as_os_str()));
+        plugin.push(comma_doubled(prepared.plugin.path().as_os_str()));
         plugin.push(",config=");
         plugin.push(comma_doubled(prepared.config.as_os_str()));
+        if let Some(argument) = prepared.plugin.argument() {
+            plugin.push(",");
+            plugin.push(argument);
+        }
         let mut command = Command::new(&qemu.path);
+        prepared.plugin.pass_to(&mut command);
         // What QEMU would take from the environment besides.
         for (name, _) in std::env::vars_os() {
             if name.as_bytes().starts_with(b"QEMU_") && name != "QEMU_LD_PREFIX" {
                 command.env_remove(name);
             }
+        }
+        command.args(program.processor.options());
+        if let Some(folder) = program.processor.libraries() {
+            command.arg("-L").arg(folder);
         }
         command
             .arg("-seed")
@@ -357,7 +439,7 @@ fn folder(within: &Path) -> Result<tempfile::TempDir, SimulationError> {
 
 /// What QEMU and the plugin are given.
 struct Prepared {
-    plugin: PathBuf,
+    plugin: plugin::Plugin,
     config: PathBuf,
     results: PathBuf,
 }
@@ -435,6 +517,10 @@ pub struct Run {
     pub seed: u64,
     /// The version of QEMU.
     pub qemu: String,
+    /// What was to cost nothing.
+    pub free: Vec<Free>,
+    /// The file that was run first.
+    pub program: Option<PathBuf>,
 }
 
 impl Run {

@@ -1,11 +1,13 @@
 //! Starts QEMU so that it behaves the same each time, and waits for it.
 
+#[cfg(target_os = "linux")]
+use std::collections::BTreeMap;
 use std::io;
 #[cfg(target_os = "linux")]
 use std::os::unix::process::CommandExt;
 use std::process::{Child, Command, ExitStatus};
 #[cfg(target_os = "linux")]
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Mutex, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -17,9 +19,12 @@ const GRACE: Duration = Duration::from_secs(3);
 /// * No random addresses: the same program finds its memory at the same places, and so in the same lines.
 /// * One of the host's CPUs: one guest thread runs at a time, and handing over is cheapest on one CPU.
 /// * It ends when whoever waits for it ends.
+///
+/// The CPU is to be kept until the process has ended.
 #[cfg(target_os = "linux")]
-pub(super) fn settle(command: &mut Command) {
-    let cpu = next_cpu();
+pub(super) fn settle(command: &mut Command) -> Option<Cpu> {
+    let taken = Cpu::take();
+    let cpu = taken.as_ref().map(|cpu| cpu.0);
     let parent = std::process::id();
     let steps = move || {
         // SAFETY: `personality` takes a number and touches no memory of ours.
@@ -49,32 +54,68 @@ pub(super) fn settle(command: &mut Command) {
     // SAFETY: between fork and exec of a threaded process only what signal handlers may do is allowed: the closure
     // makes system calls, and neither allocates nor locks. (`last_os_error` and `from_raw_os_error` only keep a number.)
     unsafe { command.pre_exec(steps) };
+    taken
 }
 
 /// Elsewhere nothing is simulated.
 #[cfg(not(target_os = "linux"))]
-pub(super) fn settle(_command: &mut Command) {}
+pub(super) fn settle(_command: &mut Command) -> Option<Cpu> {
+    None
+}
 
-/// One of the CPUs this process may use: for each simulation of a process the next one.
+/// How many simulations of this process each of the host's CPUs has.
 #[cfg(target_os = "linux")]
-fn next_cpu() -> Option<usize> {
-    static NEXT: AtomicUsize = AtomicUsize::new(0);
+static SIMULATIONS: Mutex<BTreeMap<usize, usize>> = Mutex::new(BTreeMap::new());
+
+/// The CPU that a simulation has been given, until it has ended.
+#[derive(Debug)]
+pub(super) struct Cpu(#[cfg(target_os = "linux")] usize);
+
+#[cfg(target_os = "linux")]
+impl Cpu {
+    /// Of the CPUs that this process may use one that has the fewest simulations: with several at a time, none is to wait for another
+    /// while a CPU has nothing to do.
+    fn take() -> Option<Self> {
+        let allowed = allowed_cpus()?;
+        // Where the scheduler has put us is the best guess at a CPU with time to spare.
+        // SAFETY: `sched_getcpu` has no preconditions.
+        let here = usize::try_from(unsafe { libc::sched_getcpu() }).ok()?;
+        let first = allowed.iter().position(|cpu| *cpu == here).unwrap_or(0);
+        let (before, from) = allowed.split_at(first);
+        let mut simulations = SIMULATIONS.lock().unwrap_or_else(PoisonError::into_inner);
+        // The first one of several that have as few.
+        let cpu = *from
+            .iter()
+            .chain(before)
+            .min_by_key(|cpu| simulations.get(cpu).copied().unwrap_or(0))?;
+        *simulations.entry(cpu).or_default() += 1;
+        Some(Self(cpu))
+    }
+}
+
+#[cfg(target_os = "linux")]
+impl Drop for Cpu {
+    fn drop(&mut self) {
+        let mut simulations = SIMULATIONS.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(count) = simulations.get_mut(&self.0) {
+            *count -= 1;
+        }
+    }
+}
+
+/// The CPUs that this process may use.
+#[cfg(target_os = "linux")]
+fn allowed_cpus() -> Option<Vec<usize>> {
     // SAFETY: all zeros is an empty set.
     let mut set: libc::cpu_set_t = unsafe { std::mem::zeroed() };
     // SAFETY: the set is valid for writing, of the size that is given.
     if unsafe { libc::sched_getaffinity(0, size_of::<libc::cpu_set_t>(), &raw mut set) } != 0 {
         return None;
     }
-    // SAFETY: all numbers are below the size of the set.
-    let allowed: Vec<usize> = (0..libc::CPU_SETSIZE as usize)
-        .filter(|cpu| unsafe { libc::CPU_ISSET(*cpu, &set) })
-        .collect();
-    // Where the scheduler has put us is the best guess at a CPU with time to spare.
-    // SAFETY: `sched_getcpu` has no preconditions.
-    let here = usize::try_from(unsafe { libc::sched_getcpu() }).ok()?;
-    let first = allowed.iter().position(|cpu| *cpu == here).unwrap_or(0);
-    let turn = NEXT.fetch_add(1, Ordering::Relaxed);
-    allowed.get((first + turn) % allowed.len().max(1)).copied()
+    let allowed = (0..libc::CPU_SETSIZE as usize)
+        // SAFETY: all numbers are below the size of the set.
+        .filter(|cpu| unsafe { libc::CPU_ISSET(*cpu, &set) });
+    Some(allowed.collect())
 }
 
 /// Waits for the end of `child`, at most for `timeout`: then all that it started is asked to end, and at last killed.

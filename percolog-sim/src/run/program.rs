@@ -8,6 +8,7 @@ use std::os::unix::fs::{FileExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
 use super::error::{ProgramFault, SimulationError};
+use super::qemu::Processor;
 
 /// As many interpreters of interpreters as the Linux kernel follows.
 const DEEPEST_SCRIPT: usize = 4;
@@ -17,6 +18,8 @@ const DEEPEST_SCRIPT: usize = 4;
 pub(super) struct Program {
     /// The ELF file.
     pub(super) path: PathBuf,
+    /// Whose code it has.
+    pub(super) processor: Processor,
     /// What it finds as its own name.
     pub(super) name: OsString,
     /// Arguments before those of the user: what a script's first line adds.
@@ -33,6 +36,7 @@ pub(super) fn find(typed: &OsStr) -> Result<Program, SimulationError> {
     };
     let mut program = Program {
         path,
+        processor: Processor::X86_64,
         name: typed.to_owned(),
         before: Vec::new(),
     };
@@ -42,7 +46,12 @@ pub(super) fn find(typed: &OsStr) -> Result<Program, SimulationError> {
             why,
         };
         match check(&program.path).map_err(fault)? {
-            Kind::Elf => return Ok(program),
+            Kind::Elf(processor) => {
+                return Ok(Program {
+                    processor,
+                    ..program
+                });
+            }
             Kind::Script {
                 interpreter,
                 argument,
@@ -52,6 +61,7 @@ pub(super) fn find(typed: &OsStr) -> Result<Program, SimulationError> {
                 before.push(program.path.into_os_string());
                 before.append(&mut program.before);
                 program = Program {
+                    processor: program.processor,
                     name: interpreter.clone().into_os_string(),
                     path: interpreter,
                     before,
@@ -81,7 +91,7 @@ pub(super) fn in_path(name: &OsStr, path: Option<&OsStr>) -> Option<PathBuf> {
 /// What the kernel would do with a file.
 #[derive(Debug, PartialEq, Eq)]
 enum Kind {
-    Elf,
+    Elf(Processor),
     Script {
         interpreter: PathBuf,
         argument: Option<OsString>,
@@ -111,7 +121,7 @@ fn check(path: &Path) -> Result<Kind, ProgramFault> {
     } else if let Some(line) = head.strip_prefix(b"#!") {
         script(line)
     } else if head.starts_with(b"\x7fELF") {
-        elf(&file, &head).map(|()| Kind::Elf)
+        elf(&file, &head).map(Kind::Elf)
     } else {
         Err(ProgramFault::Unknown)
     }
@@ -134,8 +144,8 @@ fn script(rest: &[u8]) -> Result<Kind, ProgramFault> {
     })
 }
 
-/// Of an ELF header: 64 bits, little-endian, for x86-64, to be executed, and its dynamic linker is there.
-fn elf(file: &File, head: &[u8]) -> Result<(), ProgramFault> {
+/// Of an ELF header: 64 bits, little-endian, for a processor that is known, to be executed, and its dynamic linker is there.
+fn elf(file: &File, head: &[u8]) -> Result<Processor, ProgramFault> {
     const DAMAGED: ProgramFault = ProgramFault::Kind("a damaged ELF file");
     let byte = |at: usize| head.get(at).copied().ok_or(DAMAGED);
     let half = |at: usize| -> Result<u16, ProgramFault> {
@@ -149,12 +159,17 @@ fn elf(file: &File, head: &[u8]) -> Result<(), ProgramFault> {
             machine.swap_bytes()
         }
     })?;
-    match (machine, byte(4)?, little) {
-        (62, 2, true) => {}
+    let processor = match (machine, byte(4)?, little) {
+        (62, 2, true) => Processor::X86_64,
+        (183, 2, true) => Processor::Aarch64,
         // x32 programs are of this machine too.
         (3 | 62, 1, _) => return Err(ProgramFault::Bits),
+        (183, 2, false) => {
+            let big = "big-endian ARM (aarch64)".to_owned();
+            return Err(ProgramFault::Architecture(big));
+        }
         (other, ..) => return Err(ProgramFault::Architecture(architecture(other))),
-    }
+    };
     match half(16)? {
         2 | 3 => {}
         1 => return Err(ProgramFault::Kind("an object file")),
@@ -192,7 +207,11 @@ fn elf(file: &File, head: &[u8]) -> Result<(), ProgramFault> {
         file.read_exact_at(&mut linker, at).map_err(|_| DAMAGED)?;
         linker.truncate(linker.iter().position(|byte| *byte == 0).unwrap_or(0));
         let linker = PathBuf::from(OsString::from_vec(linker));
-        if !linker.is_file() {
+        let among_others = processor.libraries().is_some_and(|folder| {
+            let within = linker.strip_prefix("/").unwrap_or(&linker);
+            folder.join(within).is_file()
+        });
+        if !linker.is_file() && !among_others {
             return Err(ProgramFault::Linker(linker));
         }
         interpreted = true;
@@ -204,7 +223,7 @@ fn elf(file: &File, head: &[u8]) -> Result<(), ProgramFault> {
     if !executable {
         return Err(ProgramFault::Kind("an ELF file without code"));
     }
-    Ok(())
+    Ok(processor)
 }
 
 /// The name of an ELF machine.
@@ -216,7 +235,6 @@ fn architecture(machine: u16) -> String {
         21 => "PowerPC",
         22 => "IBM Z",
         40 => "32-bit ARM",
-        183 => "ARM (aarch64)",
         243 => "RISC-V",
         258 => "LoongArch",
         other => return format!("another processor (ELF machine {other})"),

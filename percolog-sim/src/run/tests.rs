@@ -33,6 +33,8 @@ fn run_of(processes: Vec<ProcessResult>) -> Run {
         run_ahead: 0,
         seed: 1,
         qemu: "7.2".to_owned(),
+        free: Vec::new(),
+        program: None,
     }
 }
 

@@ -3,6 +3,7 @@
 #include <cpuid.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <pthread.h>
 #include <sched.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -29,6 +30,35 @@ static long preserving(long number, uint64_t a, uint64_t b, uint64_t c) {
     return result;
 }
 
+static pthread_barrier_t moved;
+
+static void *run_where_told(void *core) {
+    pthread_barrier_wait(&moved);
+    unsigned here;
+    syscall(SYS_getcpu, &here, NULL, NULL);
+    expect("core of a thread that was moved", here, (long)core);
+    return NULL;
+}
+
+/* Threads and the process by their numbers. */
+static void by_number(void) {
+    cpu_set_t set;
+    CPU_ZERO(&set);
+    sched_getaffinity(getpid(), sizeof set, &set);
+    expect("cores of the process by its number", CPU_COUNT(&set), 48);
+    pthread_t thread;
+    pthread_barrier_init(&moved, NULL, 2);
+    pthread_create(&thread, NULL, run_where_told, (void *)29);
+    CPU_ZERO(&set);
+    CPU_SET(29, &set);
+    expect("pinning another", pthread_setaffinity_np(thread, sizeof set, &set), 0);
+    CPU_ZERO(&set);
+    pthread_getaffinity_np(thread, sizeof set, &set);
+    expect("cores of another", CPU_COUNT(&set), 1);
+    pthread_barrier_wait(&moved);
+    pthread_join(thread, NULL);
+}
+
 int main(void) {
     unsigned char mask[1024] = {0};
     char text[256] = {0}, red_zone[8];
@@ -41,6 +71,7 @@ int main(void) {
     expect("crooked mask", syscall(SYS_sched_getaffinity, 0, 12, mask), -1);
     sched_getaffinity(0, sizeof all, &all);
     expect("cores", CPU_COUNT(&all), 48);
+    by_number();
     for (int core = 47; core >= 0; core -= 5) {
         CPU_ZERO(&one);
         CPU_SET(core, &one);

@@ -1,9 +1,9 @@
-//! The counting itself: rows with one writer, rows with many, and what is kept of them centrally.
+//! The counting itself: rows with one writer, rows with many, and what is kept of them in [centers](super::center).
 //!
 //! # Why an estimate is as close as it says
 //!
 //! Let *B* be the batch and *R* the number of rows in which the counter was ever added to. Take any
-//! call of [`Tally::estimate`], and let *c* be the value of `central` that it loads.
+//! call of [`Bank::estimate`] that finds shares, and let *c* be the value of `central` that it loads.
 //!
 //! *Rows with one writer.* The writer adds to `total`, and when `total − folded` is beyond *B* in
 //! either direction it moves all of it to `central` before the add is finished. Look at the row's
@@ -24,12 +24,14 @@
 //!
 //! So there is a value *v*, counting every add that finished before the call and some of those
 //! that were under way, with |*c* − *v*| ≤ *B* · (*R* + *U*), where *U* is the number of threads
-//! without a lease that are in the middle of an add. The correction is a sum of at most one term a row,
-//! each clamped to ±*B* — without the clamp, a `total` and a `folded` that were read at different times
-//! could differ by anything. Together: |estimate − *v*| ≤ *B* · (2*R* + *U*).
+//! without a lease that are in the middle of an add. The correction is what a sum has found beyond `central`, and not more than *B* for each
+//! row that it found used: without this limit, totals and a `central` that were read at different times
+//! could differ by anything. (If nothing is added meanwhile the limit cuts nothing off, for no row has more than *B* pending.) Together:
+//! |estimate − *v*| ≤ *B* · (2*R* + *U*).
 //!
 //! All arithmetic wraps, so a bound of 2⁶³ or more says nothing.
 
+use super::center::Center;
 use super::ids::{Place, Places};
 use super::memory::Zero;
 use super::rows::{Row, Rows};
@@ -51,7 +53,7 @@ pub(super) const COMMON: usize = 1;
 pub(super) struct Own {
     /// All that was ever added in this row.
     total: AtomicI64,
-    /// The part of `total` that is in [`Tally::central`].
+    /// The part of `total` that is in the [`Center`].
     folded: AtomicI64,
 }
 
@@ -60,7 +62,7 @@ pub(super) struct Own {
 pub(super) struct Common {
     /// All that was ever added in this row.
     total: AtomicI64,
-    /// The part of `total` that is not in [`Tally::central`]; never beyond the batch.
+    /// The part of `total` that is not in the [`Center`]; never beyond the batch.
     pending: AtomicI64,
 }
 
@@ -70,7 +72,7 @@ unsafe impl Zero for Own {}
 unsafe impl Zero for Common {}
 
 impl Own {
-    /// Adds, and returns what is not in `central` now. Only the row's writer may call this.
+    /// Adds, and returns what is not in the center now. Only the row's writer may call this.
     #[inline(always)]
     fn add(&self, amount: i64) -> i64 {
         // Relaxed, all of them: the row has one writer, which reads back its own stores; a row's next
@@ -82,21 +84,20 @@ impl Own {
         total.wrapping_sub(self.folded.load(Ordering::Relaxed))
     }
 
-    /// Moves what is pending to `central`. Only the row's writer may call this.
+    /// Moves what is pending to the center. Only the row's writer may call this.
     #[cold]
-    fn fold(&self, central: &AtomicI64) {
+    fn fold(&self, center: &Center) {
         // Relaxed: as in `add`; nobody relies on seeing `folded` in any order.
         let total = self.total.load(Ordering::Relaxed);
         let pending = total.wrapping_sub(self.folded.load(Ordering::Relaxed));
-        // Release pairs with the Acquire in `Tally::estimate`: who sees the fold sees the adds in it.
-        central.fetch_add(pending, Ordering::Release);
+        center.fold(pending);
         self.folded.store(total, Ordering::Relaxed);
     }
 }
 
 impl Common {
-    /// Adds; what would leave `pending` beyond the batch goes to `central`.
-    fn add(&self, amount: i64, batch: u64, central: &AtomicI64) {
+    /// Adds; what would leave `pending` beyond the batch goes to the center.
+    fn add(&self, amount: i64, batch: u64, center: &Center) {
         // Relaxed: atomic updates lose nothing, and sums are promised what coherence gives.
         self.total.fetch_add(amount, Ordering::Relaxed);
         let mut pending = self.pending.load(Ordering::Relaxed);
@@ -114,8 +115,7 @@ impl Common {
             ) {
                 Ok(_) => {
                     if beyond {
-                        // Release pairs with the Acquire in `Tally::estimate`, as in `Own::fold`.
-                        central.fetch_add(wanted, Ordering::Release);
+                        center.fold(wanted);
                     }
                     return;
                 }
@@ -125,15 +125,11 @@ impl Common {
     }
 }
 
-/// What is kept of a counter outside the rows.
+/// What a counter itself consists of.
 #[derive(Debug)]
 pub(super) struct Tally {
     /// Bits of the counter's [`Word`]: its value, or where its shares are.
     word: AtomicU64,
-    /// The sum of all that rows have folded, while there are shares.
-    central: AtomicI64,
-    /// What the last walk found pending in the rows, each row's part clamped to the batch.
-    correction: AtomicI64,
     /// How much a row may keep to itself.
     batch: u64,
 }
@@ -143,8 +139,6 @@ impl Tally {
         pub(super) const fn new(batch: u64) -> Self {
             Self {
                 word: AtomicU64::new(Word::ZERO.bits()),
-                central: AtomicI64::new(0),
-                correction: AtomicI64::new(0),
                 batch,
             }
         }
@@ -173,30 +167,14 @@ impl Tally {
             .map_err(Word::from_bits)
     }
 
-    /// See [`Counter::estimate`](super::Counter::estimate).
-    #[inline]
-    pub(super) fn estimate(&self) -> i64 {
-        if let State::Cold(value) = self.word().state() {
-            return value;
-        }
-        // Acquire pairs with the Release of the folds: a sum taken later by this thread counts at
-        // least what this estimate counts. Relaxed for the correction: the bound holds whichever one
-        // is loaded. If the shares are taken back meanwhile, `central` stays what it was.
-        let central = self.central.load(Ordering::Acquire);
-        central.wrapping_add(self.correction.load(Ordering::Relaxed))
-    }
-
     pub(super) fn batch(&self) -> u64 {
         self.batch
     }
 
-    fn clamp(&self, pending: i64) -> i64 {
-        if pending.unsigned_abs() <= self.batch {
-            pending
-        } else {
-            // The batch is below a magnitude that fits, so it fits.
-            (self.batch as i64).wrapping_mul(pending.signum())
-        }
+    /// The amount, within what so many rows may keep to themselves.
+    fn clamp(&self, pending: i64, rows: u64) -> i64 {
+        let most = i64::try_from(self.batch.saturating_mul(rows)).unwrap_or(i64::MAX);
+        pending.clamp(most.saturating_neg(), most)
     }
 }
 
@@ -210,6 +188,8 @@ pub(super) struct Bank {
     /// Written by threads without a lease. That these are other rows, of another type, is what keeps
     /// plain stores and atomic updates from ever meeting.
     common: Rows<Common, COMMON>,
+    /// One for each place.
+    centers: Rows<Center, 1>,
     places: Places,
     /// Held by who makes a counter hot or cold.
     changing: SlotLock<()>,
@@ -221,6 +201,7 @@ impl Bank {
             Self {
                 leased: Rows::new(),
                 common: Rows::new(),
+                centers: Rows::new(),
                 places: Places::new(),
                 changing: SlotLock::new(()),
             }
@@ -237,13 +218,22 @@ impl Bank {
         let Some(_use) = Use::by_owner(row) else {
             return false;
         };
-        let Some(own) = row.find(tally.word().place_if_hot()) else {
+        let place = tally.word().place_if_hot();
+        let Some(own) = row.find(place) else {
             return false;
         };
         if own.add(amount).unsigned_abs() > tally.batch {
-            own.fold(&tally.central);
+            own.fold(self.center(place));
         }
         true
+    }
+
+    /// The center of a place that a counter is found to have.
+    fn center(&self, place: Place) -> &Center {
+        match self.centers.find(0, place) {
+            Some(center) => center,
+            None => unreachable!("a place has a center before a counter has the place"),
+        }
     }
 
     /// Whether the holder of the lease asks this in the middle of an add that it was interrupted in.
@@ -298,21 +288,22 @@ impl Bank {
             Some(lease) => First::Own(self.leased.touch(lease, place)),
             None => First::Common(self.common.touch(0, place)),
         };
+        let center = self.centers.touch(0, place);
         let changing = self.changing.lock();
         loop {
             let word = tally.word();
             let State::Cold(value) = word.state() else {
                 drop(changing);
                 begin.set(0);
+                center.end();
                 return self.places.give(place);
             };
             begin.set(value);
-            // Nobody folds while the counter is cold, and the lock keeps others from doing this. Release pairs with the
-            // Acquire in `Tally::estimate` where that has found the counter hot before: what it counts, a later sum counts
-            // as well. Relaxed for the correction: see there.
-            tally.central.store(value, Ordering::Release);
-            tally.correction.store(0, Ordering::Relaxed);
-            if tally.exchange(word, word.hot(place)).is_ok() {
+            let generation = center.begin(value);
+            if tally
+                .exchange(word, Word::hot(place, generation, word.reluctance()))
+                .is_ok()
+            {
                 return;
             }
         }
@@ -327,14 +318,14 @@ impl Bank {
 
     /// Counts an amount from the start, also in the estimate.
     pub(super) fn begin_with(&self, tally: &mut Tally, amount: i64) {
-        if let Some(word) = Word::ZERO.cold(amount) {
+        if let Some(word) = Word::cold(amount, 0) {
             *tally = Tally::new(tally.batch);
             // Relaxed: nobody else has it.
             tally.word.store(word.bits(), Ordering::Relaxed);
             return;
         }
         self.heat_up(tally, None);
-        // A batch of zero: the amount goes straight to `central`.
+        // A batch of zero: the amount goes straight to the center.
         let added = self.add_common_within(tally, 0, amount, 0);
         debug_assert!(added, "nobody else has it");
     }
@@ -354,7 +345,7 @@ impl Bank {
         if tally.word().state() != State::Hot(place) {
             return false;
         }
-        share.add(amount, batch, &tally.central);
+        share.add(amount, batch, self.center(place));
         true
     }
 
@@ -364,58 +355,65 @@ impl Bank {
             let word = tally.word();
             let place = match word.state() {
                 State::Cold(value) => {
-                    if let Some(cooled) = word.cold(value)
-                        && word.heat() != 0
-                    {
-                        // The heat is of the adds since this sum. Who fails was disturbed by an add, or by another sum.
+                    if let Some(cooled) = word.cooled() {
+                        // Who fails was disturbed by an add, or by another sum.
                         let _ = tally.exchange(word, cooled);
                     }
                     return value;
                 }
                 State::Hot(place) | State::Draining(place) => place,
             };
-            let (sum, correction) = self.walk(tally, place);
-            // Every add reads the line that the correction is in: it is left alone where possible. Relaxed: see
-            // `Tally::estimate`.
-            let unchanged = tally.correction.load(Ordering::Relaxed) == correction;
-            if !unchanged {
-                tally.correction.store(correction, Ordering::Relaxed);
+            let center = self.center(place);
+            let (sum, used) = self.walk(place);
+            let correction = tally.clamp(center.beyond(sum), used);
+            // Whoever takes the shares back ends the generation before they are cleared.
+            let now = center.after_a_walk();
+            if now.generation() != word.generation() {
+                continue;
             }
-            // The exchange shows that the shares were the counter's throughout the walk: who takes them back exchanges
-            // the word first, and clears them after that.
-            let mut now = word;
-            while now.has_shares_of(word) {
-                let next = now.summed(sum, unchanged);
-                match tally.exchange(now, next) {
-                    Ok(()) => {
-                        if next.is_cool() {
-                            undivided(|| self.cool_down(tally));
-                        }
-                        return sum;
+            let next = now.summed(sum, correction);
+            if center.summed(now, next) && next.is_cool(word.reluctance()) {
+                undivided(|| self.cool_down(tally));
+            }
+            return sum;
+        }
+    }
+
+    /// See [`Counter::estimate`](super::Counter::estimate).
+    #[inline]
+    pub(super) fn estimate(&self, tally: &Tally) -> i64 {
+        loop {
+            let word = tally.word();
+            match word.state() {
+                State::Cold(value) => return value,
+                State::Hot(place) | State::Draining(place) => {
+                    if let Some((central, correction)) = self.center(place).look(word.generation())
+                    {
+                        return central.wrapping_add(correction);
                     }
-                    Err(changed) => now = changed,
                 }
             }
         }
     }
 
-    /// The sum of all shares at a place, and of what is pending in them.
-    fn walk(&self, tally: &Tally, place: Place) -> (i64, i64) {
-        let (mut sum, mut correction) = (0i64, 0i64);
-        // Relaxed, all of them: partners are the updates in `Own` and `Common`, of which those that
-        // happen before this call are seen by coherence. Values that are read at different times can
-        // disagree, hence the clamp.
-        for own in self.leased.iter(place) {
-            let total = own.total.load(Ordering::Relaxed);
-            let folded = own.folded.load(Ordering::Relaxed);
+    /// The sum of all shares at a place, and how many of them are not as they began.
+    fn walk(&self, place: Place) -> (i64, u64) {
+        let (mut sum, mut used) = (0i64, 0);
+        let mut take = |total: &AtomicI64, rest: &AtomicI64| {
+            // Relaxed, all of them: partners are the updates in `Own` and `Common`, of which those that
+            // happen before this call are seen by coherence. One load of a share that is being added to: between two, its
+            // writer would take the line back.
+            let total = total.load(Ordering::Relaxed);
             sum = sum.wrapping_add(total);
-            correction = correction.wrapping_add(tally.clamp(total.wrapping_sub(folded)));
+            used += u64::from(total != 0 || rest.load(Ordering::Relaxed) != 0);
+        };
+        for own in self.leased.iter(place) {
+            take(&own.total, &own.folded);
         }
         for common in self.common.iter(place) {
-            sum = sum.wrapping_add(common.total.load(Ordering::Relaxed));
-            correction = correction.wrapping_add(common.pending.load(Ordering::Relaxed));
+            take(&common.total, &common.pending);
         }
-        (sum, correction)
+        (sum, used)
     }
 
     /// Takes the shares of a counter back that has been quiet, if nobody is in the middle of an add.
@@ -432,7 +430,8 @@ impl Bank {
             return;
         };
         let draining = word.draining();
-        if !word.is_cool() || tally.exchange(word, draining).is_err() {
+        let center = self.center(place);
+        if !center.note().is_cool(word.reluctance()) || tally.exchange(word, draining).is_err() {
             return;
         }
         // From here on, whoever adds finds the word draining, or is in the middle of a use that is seen here: the barrier
@@ -442,7 +441,7 @@ impl Bank {
             && self.leased.rows().all(|(_, row)| is_left(row))
             && self.common.rows().all(|(_, row)| is_left(row));
         let cold = if quiet {
-            word.cold(self.walk(tally, place).0)
+            Word::cold(self.walk(place).0, word.reluctance() + 1)
         } else {
             None
         };
@@ -453,13 +452,17 @@ impl Bank {
         if done && cold.is_some() {
             self.clear_shares(place);
             self.places.give(place);
+        } else {
+            // Not tried again at each of the next sums.
+            center.disturb();
         }
     }
 
-    /// Clears all shares at a place that no counter has.
+    /// Ends a place's generation and clears all shares, when no counter has the place any more.
     fn clear_shares(&self, place: Place) {
+        self.center(place).end();
         // Relaxed, all of them: every use of the shares happens before this. A walk that is still under way finds that
-        // the counter's word has changed; nobody else looks at these shares until the place is taken again, and
+        // the generation is over; nobody else looks at these shares until the place is taken again, and
         // the lock in `Places` orders that behind this.
         // A share that is zero is left alone, so that no untouched page comes to life.
         let clear = |word: &AtomicI64| {

@@ -42,7 +42,7 @@ impl Place {
     /// The place with this number.
     pub(super) fn numbered(id: u64) -> Self {
         let chunk = (id / FIRST as u64 + 1).ilog2() as usize;
-        // The index fits 32 bits: `Word` has use for the others. 64 · (2^27 − 1) counters of 32 bytes are 256 GiB.
+        // The index fits 32 bits: `Word` has use for the others. 64 · (2^27 − 1) counters of 16 bytes, and 16 in the center, are 256 GiB.
         assert!(
             chunk + 1 < CHUNKS.min(28),
             "more counters than memory could hold"

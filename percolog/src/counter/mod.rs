@@ -26,7 +26,7 @@
 //! `without_preemption`.
 //!
 //! A row holds the shares of *all* counters, 16 bytes each, and shares its lines with no other row. So
-//! a counter costs 32 bytes, and while it is hot 16 more for each thread that adds to it — not a line for each
+//! a counter costs 16 bytes, and while it is hot 16 more, and 16 for each thread that adds to it — not a line for each
 //! processor that might, which would make a million counters unaffordable.
 //!
 //! # When a counter is hot
@@ -44,10 +44,11 @@
 //! 2. a [heavy barrier](crate::cpu::barrier), and a look at every row: each add says in its row that it is
 //!    under way before it looks at the word. If one stays under way, the counter stays hot;
 //! 3. now the shares do not change. Their sum goes to the word, if that still says draining;
-//! 4. the shares are cleared. A sum that is still walking over them finds that the word has changed, and begins again.
+//! 4. the *generation* of their place ends, and they are cleared. A sum that is still walking over them finds that, and begins again.
 //!
 //! There is hysteresis in both directions: becoming hot takes 64 adds without a sum, and becoming cold takes four sums
-//! without an add.
+//! without an add. A gauge that is raised and lowered all the time can be found the same so often by chance: whenever a counter becomes hot again
+//! before a sum has found it cold and quiet, it takes twice as many quiet sums the next time, 3072 at the most.
 //!
 //! This is the counter queue of S. Boyd-Wickizer, *Optimizing Communication Bottlenecks in
 //! Multiprocessor Operating System Kernels*, §6.2 and Figure 6-3 (operations are executed on a per-core
@@ -60,6 +61,7 @@
 #![cfg_attr(percolog_loom, allow(dead_code))]
 
 mod bank;
+mod center;
 mod ids;
 pub(crate) mod memory;
 #[cfg(all(test, percolog_loom))]
@@ -152,7 +154,7 @@ mod global {
     /// * [`sum`](Self::sum) counts every add that finished before it — earlier on the same thread, or
     ///   on another one that has synchronized with this one since — and of the adds that are under way
     ///   it counts each or not, independently of the others.
-    /// * [`estimate`](Self::estimate) looks at two words and states how far off it can be.
+    /// * [`estimate`](Self::estimate) looks at no thread's memory and states how far off it can be.
     /// * Arithmetic wraps around at the ends of `i64`, in adds and in sums.
     /// * Counting publishes nothing: whoever sees an add does not thereby see what its thread wrote
     ///   before.
@@ -165,17 +167,19 @@ mod global {
     /// one is a handful of plain instructions; no atomic update, no line shared with
     /// another thread. What a thread adds moves a line then only
     /// * when its share exceeds the batch, 65,536 unless [`with_batch`](Self::with_batch) said
-    ///   otherwise: one atomic update of the counter's own line, which each adding thread then fetches
-    ///   again;
-    /// * when somebody summed since the thread's last add: up to two transfers, for its share and for
-    ///   the counter's line.
+    ///   otherwise: one atomic update of a line that only such updates, sums and estimates look at;
+    /// * when somebody summed since the thread's last add: one transfer, for its share.
     ///
-    /// *Memory:* 32 bytes for the counter, and nothing else while it is cold. A thread that adds to any hot counter has a row of
+    /// The line of the counter itself does not change while it is hot, so that threads which add do not notice how often it
+    /// is summed, beyond that one transfer.
+    ///
+    /// *Memory:* 16 bytes for the counter, and nothing else while it is cold. While it is hot, 16 more for what sums and estimates need, and
+    /// 16 for each thread that adds. A thread that adds to any hot counter has a row of
     /// 384 bytes;
     /// in it each counter it adds to has 16 bytes, allocated in chunks: the first has 64 shares, each
     /// further one is twice as large. Counters are numbered when they become hot, smallest free number
     /// first, so a thread that adds to *n* counters out of *n* allocates less than 32 · *n* + 1 KiB for
-    /// their shares. Large chunks are asked for as zeroed memory, of which systems with virtual memory
+    /// their shares, and whoever makes them hot as much again, once for all threads. Large chunks are asked for as zeroed memory, of which systems with virtual memory
     /// provide the pages that are touched. Rows are kept for the threads that come later: what is
     /// allocated depends on how many threads lived at once, not on how many there ever were.
     /// The shares of a counter that is dropped, or becomes cold, go to the next one that becomes hot, for 8 bytes of
@@ -191,7 +195,7 @@ mod global {
     /// add of a thread to a hot counter, and the one that makes it hot, may allocate and take a lock: for a few instructions, or
     /// while another counter is made cold, which is for one barrier. Without a
     /// lease it is lock-free. A sum is lock-free: it begins again if the counter becomes cold and hot meanwhile.
-    /// Estimates are wait-free.
+    /// So is an estimate.
     ///
     /// # Signals, allocators and `fork`
     ///
@@ -292,10 +296,11 @@ mod global {
         ///
         /// Also brings the [estimate](Self::estimate) up to date.
         ///
-        /// *Progress:* lock-free. *Cost:* one load if the counter is cold. If it is hot, a walk over every row, at most 576: three
+        /// *Progress:* lock-free. *Cost:* one load if the counter is cold. If it is hot, a walk over every row, at most 576: two or three
         /// loads each, and one
         /// transfer for each thread that added to this counter (or to its neighbours in the row) since
-        /// the last walk. Writes the counter's own line, until repeated sums without adds have made it cold: the last of these
+        /// the last walk. Writes one more line, which other sums of the counter write as well, until repeated sums without adds have made it
+        /// cold: the last of these
         /// pays for a [heavy barrier](crate::cpu::barrier), and then they write nothing.
         #[must_use]
         pub fn sum(&self) -> i64 {
@@ -312,14 +317,15 @@ mod global {
         /// 2 · 8 · 65,536, about a million.
         ///
         /// While the counter is cold it is exact. Right after a `sum` it is exact as well, if no add came in between and neither an add nor another sum
-        /// overlapped that sum.
+        /// overlapped that sum (and if what threads kept to themselves was less than 2³¹, which batches of up to 2²¹ make sure of).
         ///
-        /// *Progress:* wait-free. *Cost:* two loads of the counter's own line, which is written once
+        /// *Progress:* lock-free: it begins again if the counter becomes cold meanwhile, for which it takes three sums that find nothing new.
+        /// *Cost:* one load of the counter's own line if it is cold. If it is hot, five loads, of which two are of a line that is written once
         /// per batch and thread, and by sums.
         #[inline]
         #[must_use]
         pub fn estimate(&self) -> i64 {
-            self.tally.estimate()
+            BANK.estimate(&self.tally)
         }
     }
 

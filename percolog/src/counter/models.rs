@@ -50,7 +50,7 @@ impl World {
     }
 
     fn estimate(&self) -> i64 {
-        self.tally.estimate()
+        self.bank.estimate(&self.tally)
     }
 }
 

@@ -4,31 +4,40 @@
 //! |---|---|---|---|
 //! | 0–4 | 0 | the chunk of the place, not 0 | 0 |
 //! | 5 | 0 | 0 | 1 |
-//! | 6–7 | heat | how many sums in a row found nothing new | 0 |
+//! | 6–7 | heat | 0 | 0 |
 //! | 8–11 | heat | 0 | the chunk |
 //! | 12–17 | who added last | the index of the share | the same |
 //! | 18–43 | the value, from here to 47 | the index, to here | the same |
-//! | 44–47 | | a few bits of the last sum | 0 |
-//! | 48–63 | generation | the same | the same |
+//! | 44–47 | | reluctance | the same |
+//! | 48–63 | reluctance | generation | the same |
 //!
 //! Whoever adds looks at the lowest bits as if the word were hot: chunk 0 is one that no row has, so that a word which
-//! is not costs the fast path no test. The *generation* counts how often shares were made for the counter: a walk over
-//! shares finds out by it that they were taken back meanwhile, though the same place may have been given again.
+//! is not costs the fast path no test. While the counter is hot the word does not change: every add reads its line. What sums
+//! have to tell each other is in the place's [center](super::center), and so is where the generation comes from.
+//!
+//! *Reluctance* says how often the counter became cold and hot again without a sum that found it quiet in between. Each time it takes
+//! twice as many quiet sums to make it cold: a gauge that many threads raise and lower again can be found the same for a while by chance.
 
 use super::ids::{CHUNKS, Place};
 
 const DRAINING: u64 = 1 << 5;
 const HEAT: u32 = 6;
-const QUIET: u32 = 6;
 const LAST: u32 = 12;
 const VALUE: u32 = 18;
-const CHECK: u32 = 44;
+/// Where the index ends.
+const INDEX_END: u32 = 44;
 const GENERATION: u32 = 48;
 /// Where a draining word keeps the chunk.
 const CHUNK: u32 = 7;
 
 const LOW: u64 = CHUNKS as u64 - 1;
-const INDEX: u64 = ((1 << CHECK) - 1) & !((1 << LAST) - 1);
+const INDEX: u64 = ((1 << INDEX_END) - 1) & !((1 << LAST) - 1);
+
+/// The most reluctance there is.
+#[cfg(not(percolog_loom))]
+const MOST: u64 = 10;
+#[cfg(percolog_loom)]
+const MOST: u64 = 0;
 
 /// A counter becomes hot when it is added to so often between two sums; or for so many changes of thread, times
 /// [`CHANGE`].
@@ -39,12 +48,6 @@ pub(super) const HOT: u64 = 3;
 
 /// What a change of the adding thread counts for: it moves a line.
 const CHANGE: u64 = 8;
-
-/// A counter that is hot becomes cold when so many sums in a row find what the one before them found.
-#[cfg(not(percolog_loom))]
-pub(super) const COOL: u64 = 3;
-#[cfg(percolog_loom)]
-pub(super) const COOL: u64 = 2;
 
 /// The contents of a counter's word.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -75,8 +78,8 @@ impl Word {
     /// Where the shares are if it is hot, and a place that no row has if it is not.
     #[inline(always)]
     pub(super) fn place_if_hot(self) -> Place {
-        // The lowest 12 bits beside the chunk are not looked at by `Place`; those from `CHECK` on are shifted out.
-        const ABOVE: u32 = 64 - CHECK;
+        // The lowest 12 bits beside the chunk are not looked at by `Place`; those behind the index are shifted out.
+        const ABOVE: u32 = 64 - INDEX_END;
         Place::from_bits(self.0 << ABOVE >> ABOVE)
     }
 
@@ -91,12 +94,10 @@ impl Word {
         }
     }
 
-    /// A word that says this value, and keeps the generation; `None` if it does not fit.
-    pub(super) fn cold(self, value: i64) -> Option<Self> {
-        let word = Self(
-            self.0 >> GENERATION << GENERATION
-                | ((value as u64) << VALUE & ((1 << GENERATION) - 1)),
-        );
+    /// A word that says this value; `None` if it does not fit.
+    pub(super) fn cold(value: i64, reluctance: u64) -> Option<Self> {
+        let value_bits = (value as u64) << VALUE & ((1 << GENERATION) - 1);
+        let word = Self(reluctance.min(MOST) << GENERATION | value_bits);
         (word.state() == State::Cold(value)).then_some(word)
     }
 
@@ -113,7 +114,7 @@ impl Word {
         if heat >= HOT {
             return None;
         }
-        let added = self.cold(value.checked_add(amount)?)?;
+        let added = Self::cold(value.checked_add(amount)?, self.reluctance())?;
         Some(Self(added.0 | heat << HEAT | who << LAST))
     }
 
@@ -122,51 +123,41 @@ impl Word {
         self.0 >> HEAT & 63
     }
 
-    /// A word that says where shares have been made for a counter that was cold.
-    pub(super) fn hot(self, place: Place) -> Self {
-        let generation = (self.0 >> GENERATION).wrapping_add(1);
-        Self(generation << GENERATION | place.bits())
+    /// A word that says where shares are, and in which generation of their place.
+    pub(super) fn hot(place: Place, generation: u64, reluctance: u64) -> Self {
+        Self(generation << GENERATION | reluctance.min(MOST) << INDEX_END | place.bits())
     }
 
-    /// Whether both say the same place in the same generation, though one of them may be draining.
-    pub(super) fn has_shares_of(self, other: Self) -> bool {
-        let shares = |word: Self| match word.state() {
-            State::Cold(_) => None,
-            State::Hot(place) | State::Draining(place) => Some((place, word.0 >> GENERATION)),
+    /// The word after a sum while it is cold, if it is to change: the heat is of the adds since that sum.
+    pub(super) fn cooled(self) -> Option<Self> {
+        let State::Cold(value) = self.state() else {
+            return None;
         };
-        shares(self).is_some() && shares(self) == shares(other)
+        match (self.heat(), self.reluctance()) {
+            (0, 0) => None,
+            (0, reluctance) => Self::cold(value, reluctance - 1),
+            (_, reluctance) => Self::cold(value, reluctance),
+        }
     }
 
-    /// The word after a sum that found `sum`, and pending parts as at the last sum or not.
-    pub(super) fn summed(self, sum: i64, unchanged: bool) -> Self {
-        let State::Hot(place) = self.state() else {
-            return self;
-        };
-        // A few bits that depend on all bits of the sum.
-        let check = (sum as u64).wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 60;
-        let same = unchanged && self.0 >> CHECK & 15 == check;
-        let quiet = if same {
-            (self.quiet() + 1).min(COOL)
-        } else {
-            0
-        };
-        Self(self.0 >> GENERATION << GENERATION | check << CHECK | quiet << QUIET | place.bits())
+    /// By which power of two more quiet sums than usual it takes to make it cold.
+    pub(super) fn reluctance(self) -> u64 {
+        match self.state() {
+            State::Cold(_) => self.0 >> GENERATION,
+            State::Hot(_) | State::Draining(_) => self.0 >> INDEX_END & 15,
+        }
     }
 
-    fn quiet(self) -> u64 {
-        self.0 >> QUIET & 3
-    }
-
-    /// Whether it is hot, and so many sums found nothing new that it should be cold.
-    pub(super) fn is_cool(self) -> bool {
-        matches!(self.state(), State::Hot(_)) && self.quiet() == COOL
+    /// In which generation of their place shares are.
+    pub(super) fn generation(self) -> u64 {
+        self.0 >> GENERATION
     }
 
     /// The word while the shares of a hot counter are about to be taken back.
     pub(super) fn draining(self) -> Self {
         match self.state() {
             State::Hot(place) => Self(
-                self.0 >> GENERATION << GENERATION
+                self.0 >> INDEX_END << INDEX_END
                     | place.bits() & INDEX
                     | (place.bits() & LOW) << CHUNK
                     | DRAINING,
@@ -179,7 +170,7 @@ impl Word {
     pub(super) fn kept(self) -> Self {
         match self.state() {
             State::Draining(place) | State::Hot(place) => {
-                Self(self.0 >> GENERATION << GENERATION | place.bits())
+                Self(self.0 >> INDEX_END << INDEX_END | place.bits())
             }
             State::Cold(_) => self,
         }
@@ -195,26 +186,25 @@ mod tests {
         for number in [0, 1, 63, 64, 1000, 1 << 20, (1 << 32) - 1] {
             let place = Place::numbered(number);
             for value in [0, 1, -1, 12345, (1 << 29) - 1, -(1 << 29)] {
-                let cold = Word::ZERO.cold(value).expect("fits");
+                let cold = Word::cold(value, 3).expect("fits");
                 assert_eq!(cold.state(), State::Cold(value));
                 assert_eq!(cold.place_if_hot().chunk(), 0);
-                let hot = cold.hot(place);
-                assert_eq!(hot.state(), State::Hot(place));
-                for word in [hot, hot.summed(value, true), hot.summed(value, false)] {
-                    assert_eq!(word.state(), State::Hot(place));
-                    assert!(word.has_shares_of(hot) && word.has_shares_of(word.draining()));
-                    assert_eq!(word.draining().state(), State::Draining(place));
-                    assert_eq!(word.draining().place_if_hot().chunk(), 0);
-                    assert_eq!(word.draining().kept(), hot);
-                    assert_eq!(word.place_if_hot().id(), number);
+                assert_eq!(cold.reluctance(), 3);
+                for generation in [0, 1, 0xffff] {
+                    let hot = Word::hot(place, generation, 5);
+                    assert_eq!(hot.state(), State::Hot(place));
+                    assert_eq!(hot.draining().state(), State::Draining(place));
+                    assert_eq!(hot.draining().place_if_hot().chunk(), 0);
+                    assert_eq!(hot.draining().kept(), hot);
+                    assert_eq!(hot.place_if_hot().id(), number);
+                    assert_eq!(hot.generation(), generation);
+                    assert_eq!(hot.draining().generation(), generation);
+                    assert_eq!((hot.reluctance(), hot.draining().reluctance()), (5, 5));
                 }
-                // Another generation is another one, though the place is the same.
-                let again = hot.cold(value).expect("fits").hot(place);
-                assert!(!again.has_shares_of(hot) && !cold.has_shares_of(cold));
             }
         }
         for value in [1 << 29, -(1 << 29) - 1, i64::MAX, i64::MIN] {
-            assert_eq!(Word::ZERO.cold(value), None);
+            assert_eq!(Word::cold(value, 0), None);
         }
     }
 
@@ -236,12 +226,13 @@ mod tests {
     }
 
     #[test]
-    fn three_sums_of_the_same_make_it_cool() {
-        let hot = Word::ZERO.hot(Place::numbered(7));
-        let once = hot.summed(5, false);
-        let thrice = once.summed(5, true).summed(5, true).summed(5, true);
-        assert!(thrice.is_cool() && thrice.summed(5, true).is_cool());
-        assert!(!once.summed(5, true).summed(5, true).is_cool());
-        assert!(!thrice.summed(6, true).is_cool() && !thrice.summed(5, false).is_cool());
+    fn sums_that_find_it_quiet_lower_the_reluctance() {
+        let reluctant = Word::cold(7, MOST + 1).expect("fits");
+        let added = reluctant.added(1, 3).expect("not hot");
+        assert_eq!((reluctant.reluctance(), added.reluctance()), (MOST, MOST));
+        let summed = added.cooled().expect("it has heat");
+        assert_eq!((summed.heat(), summed.reluctance()), (0, MOST));
+        let all = core::iter::successors(Some(summed), |word| word.cooled());
+        assert_eq!(all.count() as u64, MOST + 1);
     }
 }

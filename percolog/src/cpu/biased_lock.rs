@@ -107,6 +107,26 @@ impl<T> BiasedLock<T> {
         None
     }
 
+    /// The value, for an owner who is inside, and may be so more than once: so it is shared.
+    ///
+    /// # Safety
+    /// The owner is inside until the reference is gone, and has no exclusive reference to the value meanwhile.
+    #[inline(always)]
+    pub(crate) unsafe fn owned(&self) -> &T {
+        // SAFETY: by contract nobody changes the value; the others wait until the owner is out.
+        self.value.with(|value| unsafe { &*value })
+    }
+
+    /// The owner leaves, who [kept](Owned::keep) the lock when it entered.
+    ///
+    /// # Safety
+    /// The caller is the owner, and is inside, and has no reference to the value any more.
+    #[inline(always)]
+    pub(crate) unsafe fn leave(&self) {
+        // Release: as in `Owned::drop`.
+        self.inside.store(OUTSIDE, Ordering::Release);
+    }
+
     /// Whether the owner is inside. Exact if the owner asks: nobody else writes the word.
     #[inline(always)]
     pub(crate) fn is_owned(&self) -> bool {
@@ -293,6 +313,12 @@ impl BiasedLock<()> {
 }
 
 impl<T> Owned<'_, T> {
+    /// Stays inside without the guard, until [`BiasedLock::leave`].
+    #[inline(always)]
+    pub(crate) fn keep(self) {
+        core::mem::forget(self);
+    }
+
     /// The owned value.
     #[inline(always)]
     pub(crate) fn get(&mut self) -> &mut T {

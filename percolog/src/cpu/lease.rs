@@ -106,11 +106,41 @@ impl Drop for Return {
         // `MINE` has no destructor, so it can still be read, also by destructors that run later:
         // those find `NONE` and use the shared places.
         let mine = MINE.replace(NONE);
-        if mine < NONE {
+        if mine < NONE && !has_guards(mine as usize) {
             POOL.release(mine as usize);
         }
     }
 }
+
+/// Leases at whose places there are guards, which may outlive their thread's lease: in thread-local values that are destroyed late.
+#[cfg(all(feature = "std", unix, not(percolog_loom)))]
+static GUARDED: [AtomicU64; WORDS] = [const { AtomicU64::new(0) }; WORDS];
+
+/// Says that places of this lease, from now on, may be in use by guards when it would be given back. They are
+/// [enlisted](super::undivided::enlist). Then the lease is kept from others for ever.
+#[cfg(all(feature = "std", unix, not(percolog_loom)))]
+pub(crate) fn expect_guards(lease: usize) {
+    // Relaxed: asked by the holder of the lease, who said so, or got it from who did.
+    GUARDED[lease / 64].fetch_or(1 << (lease % 64), Ordering::Relaxed);
+}
+
+/// Whether a guard is out at a place of this lease.
+#[cfg(all(feature = "std", unix, not(percolog_loom)))]
+fn has_guards(lease: usize) -> bool {
+    // Relaxed: as above.
+    GUARDED[lease / 64].load(Ordering::Relaxed) & (1 << (lease % 64)) != 0
+        && super::undivided::is_inside_with(lease)
+}
+
+/// Where nothing is enlisted, guards use no leases.
+#[cfg(all(feature = "std", not(unix), not(percolog_loom)))]
+fn has_guards(_lease: usize) -> bool {
+    false
+}
+
+/// Models give no lease back that a guard uses.
+#[cfg(not(all(feature = "std", unix, not(percolog_loom))))]
+pub(crate) fn expect_guards(_lease: usize) {}
 
 /// The number leased to this thread; `None` when it has none: more threads than leases, or a thread
 /// that is exiting.

@@ -102,12 +102,12 @@ pub(super) fn is_forking_here() -> bool {
 }
 
 /// A number for the calling thread that no other thread of this process or of its ancestors has ever had,
-/// and that `fork` leaves as it is; not zero.
-#[cfg(feature = "std")]
+/// and that `fork` leaves as it is; not zero. Where there is no `fork`, it is the same for all.
+#[cfg(feature = "alloc")]
 pub(crate) fn this_thread() -> u64 {
-    #[cfg(unix)]
+    #[cfg(all(feature = "std", unix))]
     return forks::this_thread();
-    #[cfg(not(unix))]
+    #[cfg(not(all(feature = "std", unix)))]
     1
 }
 

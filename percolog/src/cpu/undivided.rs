@@ -5,7 +5,8 @@
 //! anything of this kind, and nobody begins before the process is copied:
 //!
 //! * **Steps** ([`undivided`]): reads of many places, changes of more than one word, use of what a plain lock guards. Each
-//!   costs two atomic updates of one line of the whole process, so they are rare or slow by themselves.
+//!   costs two atomic updates of a line that hardly any other thread writes, so they are slow by themselves, and keep nobody
+//!   else waiting.
 //! * **Locks that cost their owners nothing** ([`enlist`]): `fork` [holds](BiasedLock::hold) all of them, and waits until
 //!   their owners are out.
 //! * **Changes that look themselves** ([`is_forking`]), of rooms that wait for them
@@ -18,7 +19,9 @@
 //! *Why nobody is inside in the end.* Once all locks are held, the barrier is passed, and steps have to wait, `fork` looks at
 //! all locks until it finds each left, and then at the number of steps. Take a thread that is inside of something later. The
 //! outermost of what it is inside of was begun before. If that is a lock, it was found left, and so was over; if it is a step, it
-//! was counted.
+//! was counted. (Each thread counts its steps in one place of several. A place is found to have none after the locks were
+//! looked at; from then on whoever counts there does so for a moment, to find out that it has to wait. So it does not matter that
+//! the places are looked at one after the other.)
 //!
 //! Only then does `fork` take the lock of [rare steps](super::process), whose holders do nothing of this.
 //!
@@ -29,17 +32,39 @@
 //! If the kernel refuses the barrier that it had offered, nobody can be kept out. Nobody can read then either.
 
 #[cfg(all(feature = "std", unix, not(percolog_loom)))]
-pub(crate) use forks::{discharge, enlist, is_forking, is_inside, undivided};
+pub(crate) use forks::{Step, discharge, enlist, is_forking, is_inside, undivided};
 #[cfg(all(feature = "std", unix, not(percolog_loom)))]
-pub(super) use forks::{go_on, hold};
+pub(super) use forks::{go_on, hold, is_inside_with};
 #[cfg(not(all(feature = "std", unix, not(percolog_loom))))]
-pub(crate) use none::{discharge, enlist, is_forking, is_inside, undivided};
+pub(crate) use none::{Step, discharge, enlist, is_forking, is_inside, undivided};
 
 #[cfg(not(all(feature = "std", unix, not(percolog_loom))))]
 mod none {
     //! Where there is no `fork`.
 
     use crate::cpu::biased_lock::BiasedLock;
+    use core::marker::PhantomData;
+
+    /// A step. It stays with its thread, as where there is a `fork`.
+    #[derive(Debug)]
+    pub(crate) struct Step(PhantomData<*const ()>);
+
+    impl Step {
+        #[inline]
+        pub(crate) fn begin() -> Self {
+            Self(PhantomData)
+        }
+
+        #[inline]
+        pub(crate) fn keep(self) {}
+
+        /// # Safety
+        /// None, here.
+        #[inline]
+        pub(crate) unsafe fn resume() -> Self {
+            Self(PhantomData)
+        }
+    }
 
     #[inline]
     pub(crate) fn undivided<R>(step: impl FnOnce() -> R) -> R {
@@ -65,9 +90,10 @@ mod forks {
     use crate::cpu::biased_lock::BiasedLock;
     use crate::cpu::{barrier, lease, process};
     use crate::sync::global::{AtomicBool, AtomicUsize, Ordering};
-    use crate::sync::{Backoff, SlotGuard, SlotLock};
+    use crate::sync::{Backoff, Isolated, SlotGuard, SlotLock};
     use alloc::collections::BTreeMap;
     use core::cell::Cell;
+    use core::marker::PhantomData;
     use core::ptr::NonNull;
 
     /// The locks that a `fork` holds, with the leases of their owners. It keeps the list, too.
@@ -76,8 +102,15 @@ mod forks {
     /// Whether somebody forks, or tries to, and steps have to wait.
     static FORKING: AtomicBool = AtomicBool::new(false);
 
-    /// How many threads are in the middle of a step, or about to look whether they have to wait.
-    static STEPPING: AtomicUsize = AtomicUsize::new(0);
+    /// How many threads are in the middle of a step, or about to look whether they have to wait: the sum of all places.
+    static STEPPING: [Isolated<AtomicUsize>; PLACES] =
+        [const { Isolated::new(AtomicUsize::new(0)) }; PLACES];
+
+    /// So many, in lines of their own: threads beyond this number have one in common, which costs speed.
+    const PLACES: usize = 64;
+
+    /// How many threads have been given a place.
+    static PLACED: AtomicUsize = AtomicUsize::new(0);
 
     /// How many threads wait to fork in the middle of something that others wait for.
     static WAITING_INSIDE: AtomicUsize = AtomicUsize::new(0);
@@ -86,6 +119,9 @@ mod forks {
         /// How many steps of this thread are under way, one inside the other. It has no destructor, and so can be used in
         /// a thread's last moments.
         static DEPTH: Cell<usize> = const { Cell::new(0) };
+
+        /// Where this thread counts its steps, once it has made one.
+        static PLACE: Cell<usize> = const { Cell::new(PLACES) };
     }
 
     /// A lock, whatever it guards.
@@ -106,46 +142,85 @@ mod forks {
         }
     }
 
+    /// A step that no `fork` of another thread cuts in two, until this is dropped, by the thread that began it.
+    #[derive(Debug)]
+    pub(crate) struct Step {
+        /// The depth is the thread's own.
+        stays: PhantomData<*const ()>,
+    }
+
+    impl Step {
+        /// *Progress:* blocking: waits for a `fork` under way.
+        pub(crate) fn begin() -> Self {
+            if DEPTH.get() == 0 {
+                begin();
+            }
+            DEPTH.set(DEPTH.get() + 1);
+            Self { stays: PhantomData }
+        }
+
+        /// Goes on beyond any scope, until [`resume`](Self::resume).
+        pub(crate) fn keep(self) {
+            core::mem::forget(self);
+        }
+
+        /// A step that this thread has begun and [kept](Self::keep).
+        ///
+        /// # Safety
+        /// It was kept by this thread, and is resumed once.
+        pub(crate) unsafe fn resume() -> Self {
+            Self { stays: PhantomData }
+        }
+    }
+
+    impl Drop for Step {
+        fn drop(&mut self) {
+            let depth = DEPTH.get() - 1;
+            DEPTH.set(depth);
+            if depth == 0 {
+                // Release pairs with the load in `hold`: what the step did is seen by who forks.
+                place().fetch_sub(1, Ordering::Release);
+            }
+        }
+    }
+
+    /// Where the calling thread counts its steps: always the same.
+    fn place() -> &'static AtomicUsize {
+        let mut place = PLACE.get();
+        if place == PLACES {
+            // Relaxed: any number will do.
+            place = PLACED.fetch_add(1, Ordering::Relaxed) % PLACES;
+            PLACE.set(place);
+        }
+        &STEPPING[place]
+    }
+
     /// Runs a step that no `fork` of another thread cuts in two. It may run code of users, and steps inside the step.
     ///
     /// *Progress:* blocking: waits for a `fork` under way.
     pub(crate) fn undivided<R>(step: impl FnOnce() -> R) -> R {
         // Ends it also if it panics.
-        struct Step;
-        impl Drop for Step {
-            fn drop(&mut self) {
-                let depth = DEPTH.get() - 1;
-                DEPTH.set(depth);
-                if depth == 0 {
-                    // Release pairs with the load in `hold`: what the step did is seen by who forks.
-                    STEPPING.fetch_sub(1, Ordering::Release);
-                }
-            }
-        }
-        if DEPTH.get() == 0 {
-            begin();
-        }
-        DEPTH.set(DEPTH.get() + 1);
-        let _step = Step;
+        let _step = Step::begin();
         step()
     }
 
     fn begin() {
         // Registers the handlers, if that has not been done.
         let _ = process::generation();
+        let place = place();
         let mut backoff = Backoff::new();
         loop {
             // Sequentially consistent, both, and so are their partners in `hold`: either this thread sees that
             // somebody forks, or that one sees this thread.
-            STEPPING.fetch_add(1, Ordering::SeqCst);
+            place.fetch_add(1, Ordering::SeqCst);
             if !FORKING.load(Ordering::SeqCst) || process::is_forking_here() {
                 return;
             }
             // Relaxed: nothing was done.
-            STEPPING.fetch_sub(1, Ordering::Relaxed);
+            place.fetch_sub(1, Ordering::Relaxed);
             if is_inside() {
                 // Who forks waits for what this is inside of, and looks at the steps after that.
-                STEPPING.fetch_add(1, Ordering::SeqCst);
+                place.fetch_add(1, Ordering::SeqCst);
                 return;
             }
             // Relaxed: looked at again above.
@@ -228,8 +303,7 @@ mod forks {
         loop {
             let mut enlisted = ENLISTED.lock();
             // The locks first: see the module.
-            if (!is_passed || others(enlisted.get()).all(BiasedLock::is_left))
-                && STEPPING.load(Ordering::SeqCst) == own
+            if (!is_passed || others(enlisted.get()).all(BiasedLock::is_left)) && stepping() == own
             {
                 return enlisted.keep();
             }
@@ -247,16 +321,24 @@ mod forks {
         }
     }
 
+    fn stepping() -> usize {
+        // Sequentially consistent: see `begin`.
+        let counts = STEPPING.iter().map(|place| place.load(Ordering::SeqCst));
+        counts.sum()
+    }
+
     /// Whether the calling thread is in the middle of a step, or of a change under an enlisted lock. Who forks waits for it.
     pub(crate) fn is_inside() -> bool {
-        DEPTH.get() != 0
-            || lease::mine().is_some_and(|mine| {
-                change(|enlisted| {
-                    enlisted
-                        .iter()
-                        .any(|(lock, lease)| *lease == mine && lock.get().is_owned())
-                })
-            })
+        DEPTH.get() != 0 || lease::mine().is_some_and(is_inside_with)
+    }
+
+    /// Whether the calling thread, which has this lease, is in the middle of a change under an enlisted lock.
+    pub(in crate::cpu) fn is_inside_with(mine: usize) -> bool {
+        change(|enlisted| {
+            enlisted
+                .iter()
+                .any(|(lock, lease)| *lease == mine && lock.get().is_owned())
+        })
     }
 
     /// The locks that other threads own, or nobody does.
@@ -284,7 +366,10 @@ mod forks {
         let enlisted = enlisted.get();
         if is_child {
             // Others were about to look whether they have to wait, or waited. Relaxed: this is the only thread.
-            STEPPING.store(usize::from(DEPTH.get() != 0), Ordering::Relaxed);
+            for place in &STEPPING {
+                place.store(0, Ordering::Relaxed);
+            }
+            place().store(usize::from(DEPTH.get() != 0), Ordering::Relaxed);
             WAITING_INSIDE.store(0, Ordering::Relaxed);
             others(enlisted).for_each(BiasedLock::abandon);
         }

@@ -9,11 +9,13 @@ use core::time::Duration;
 use std::time::Instant;
 
 use alloc::sync::Arc;
+use alloc::vec::Vec;
 
 use super::collector::Collector;
 use super::frees::contain;
 use super::grace::Period;
 use super::link::{Memory, Refused, Unlinked};
+use super::open::Mark;
 use super::options::Options;
 use super::queue::Retired;
 use super::records::{Record, add};
@@ -341,6 +343,17 @@ impl Domain {
                 .is_none_or(|grace| grace.elapsed(period.ticket))
     }
 
+    /// The sections that are open. One that is not among them sees whatever the caller has done before. `None` if the kernel did not execute
+    /// the barrier that this takes.
+    pub(crate) fn open_sections(&self) -> Option<Vec<Mark>> {
+        self.collector().open_sections()
+    }
+
+    /// Whether a section has ended that was open, and its thread is in no other one that looks the same.
+    pub(crate) fn has_ended(&self, open: Mark) -> bool {
+        self.collector().has_ended(open)
+    }
+
     /// How many objects should have gathered, so that a look at all threads costs little for each.
     pub(crate) fn worth_a_look(&self) -> usize {
         let collector = self.collector();
@@ -386,11 +399,14 @@ impl Domain {
         Ok(())
     }
 
+    /// Whether the calling thread is in a section, as far as that is known: without the `std` feature it is not.
+    pub(crate) fn caller_is_inside(&self) -> bool {
+        existing(self.collector()).is_some_and(|record| record.entered.depth.get() != 0)
+    }
+
     fn now_outside(&self) -> Stamp {
-        let inside =
-            existing(self.collector()).is_some_and(|record| record.entered.depth.get() != 0);
         assert!(
-            !inside,
+            !self.caller_is_inside(),
             "a thread in a section waits for sections to end, and so for itself"
         );
         self.now()

@@ -90,6 +90,7 @@ mod frees;
 mod grace;
 #[cfg(not(percolog_loom))]
 mod link;
+mod open;
 mod options;
 mod parking;
 mod queue;
@@ -115,6 +116,7 @@ pub use grace::GracePeriod;
 pub(crate) use grace::Period;
 #[cfg(not(percolog_loom))]
 pub use link::{Boxed, Changed, Link, Memory, Owned, Ref, Refused, Unlinked};
+pub(crate) use open::Mark;
 pub use options::{Clock, Optimizations, Options, WhenFull};
 #[cfg(not(percolog_loom))]
 pub use replaceable::Replaceable;

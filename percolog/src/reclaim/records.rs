@@ -326,6 +326,12 @@ impl Records {
         }
     }
 
+    /// The record with this number, which exists.
+    pub(super) fn get(&self, index: usize) -> &Record {
+        let (table, at) = self.place(index);
+        &table.records[at]
+    }
+
     /// Up to where the record is known to have left its sections.
     pub(super) fn clear(&self, record: &Record) -> &AtomicU64 {
         let (table, at) = self.place(record.index);

@@ -5,6 +5,7 @@ use core::marker::PhantomData;
 
 use super::collector::Collector;
 use super::domain::Domain;
+use super::open::Mark;
 use super::records::Record;
 use crate::cpu::Native;
 
@@ -53,6 +54,11 @@ impl<'d> Section<'d> {
         let mut section = Self::enter(collector, record);
         section.temporary = true;
         section
+    }
+
+    /// Whether the section is one of these, which were open.
+    pub(crate) fn is_one_of(&self, open: &[Mark]) -> bool {
+        Collector::<Native>::is_one_of(self.record, open)
     }
 
     /// Leaves and enters again, so that what was retired before can be destroyed; no reference that

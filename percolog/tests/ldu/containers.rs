@@ -256,9 +256,12 @@ fn handles_may_go_while_the_entry_is_queued() {
 
 #[test]
 fn a_limit_makes_updates_merge_or_is_told() {
+    // A limit is one of a log: this thread has one, wherever it really runs.
+    let machine = Machine::exact(&[0]);
+    stand_on(0);
     for variant in VARIANTS {
         let entries: Vec<_> = (0..100).map(Entry::new).collect();
-        let merging = of(variant).limit(8).build(Bag::new());
+        let merging = of(variant).limit(8).build_in(Bag::new(), machine.clone());
         for entry in &entries {
             merging.insert(entry).unwrap();
             assert!(merging.stats().pending <= 8);
@@ -268,7 +271,10 @@ fn a_limit_makes_updates_merge_or_is_told() {
         for entry in &entries {
             merging.remove(entry).unwrap();
         }
-        let full = of(variant).limit(8).policy(Policy::Full).build(Bag::new());
+        let full = of(variant)
+            .limit(8)
+            .policy(Policy::Full)
+            .build_in(Bag::new(), machine.clone());
         for entry in &entries[..8] {
             full.insert(entry).unwrap();
         }
@@ -278,7 +284,10 @@ fn a_limit_makes_updates_merge_or_is_told() {
         full.remove(&entries[0]).unwrap();
         full.insert(&entries[0]).unwrap();
         assert_eq!(full.synchronize().len(), 8);
-        let growing = of(variant).limit(8).policy(Policy::Grow).build(Bag::new());
+        let growing = of(variant)
+            .limit(8)
+            .policy(Policy::Grow)
+            .build_in(Bag::new(), machine.clone());
         for entry in &entries[9..] {
             growing.insert(entry).unwrap();
         }
@@ -292,7 +301,10 @@ fn a_limit_makes_updates_merge_or_is_told() {
 fn what_came_and_went_makes_room_in_a_full_log_without_a_merge() {
     let counted = Arc::new(());
     let entry = || Entry::new(Arc::clone(&counted));
-    let deferred = of(Variant::PerCore).limit(8).build(Bag::new());
+    // A limit is one of a log: this thread has one, wherever it really runs.
+    let machine = Machine::exact(&[0]);
+    stand_on(0);
+    let deferred = of(Variant::PerCore).limit(8).build_in(Bag::new(), machine);
     for _ in 0..1000 {
         let entry = entry();
         deferred.insert(&entry).unwrap();
@@ -343,7 +355,11 @@ fn what_came_and_went_makes_room_in_a_full_log_without_a_merge() {
 fn a_thread_that_has_the_container_can_update_it() {
     for variant in VARIANTS {
         let entries: Vec<_> = (0..9).map(Entry::new).collect();
-        let deferred = of(variant).limit(2).hard_limit(8).build(Bag::new());
+        let deferred = of(variant)
+            .limit(2)
+            .hard_limit(8)
+            .build_in(Bag::new(), Machine::exact(&[0]));
+        stand_on(0);
         let guard = deferred.synchronize();
         for entry in &entries[..8] {
             deferred.insert(entry).unwrap();

@@ -51,11 +51,13 @@
 #![cfg(not(percolog_loom))]
 
 mod classics;
+mod holding_back;
 mod machine;
 mod order;
 mod parking;
 mod program;
 mod protocol;
+mod requests;
 mod search;
 mod sections;
 mod shapes;

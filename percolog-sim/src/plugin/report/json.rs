@@ -3,48 +3,60 @@
 use std::fmt::Write as _;
 
 use super::Tally;
-use crate::model::{Counts, LineCounts};
+use crate::model::{CoreSet, Counts, LineCounts};
+use crate::plugin::witness::Witness;
 
 /// JSON under construction.
-#[derive(Default)]
-pub(super) struct Json {
+#[derive(Debug, Default)]
+pub(crate) struct Json {
     pub(super) text: String,
 }
 
 impl Json {
     /// A comma, unless something has just been opened.
-    pub(super) fn separate(&mut self) {
+    pub(crate) fn separate(&mut self) {
         if !matches!(self.text.as_bytes().last(), None | Some(b'{' | b'[' | b':')) {
             self.text.push(',');
         }
     }
 
-    pub(super) fn open(&mut self, sign: char) {
+    pub(crate) fn open(&mut self, sign: char) {
         self.separate();
         self.text.push(sign);
     }
 
-    pub(super) fn close(&mut self, sign: char) {
+    pub(crate) fn close(&mut self, sign: char) {
         self.text.push(sign);
     }
 
-    pub(super) fn key(&mut self, key: &str) {
+    pub(crate) fn key(&mut self, key: &str) {
         self.item(key);
         self.text.push(':');
     }
 
-    pub(super) fn number(&mut self, key: &str, number: u64) {
+    /// A number or a word of JSON's.
+    pub(crate) fn literal(&mut self, text: &str) {
+        self.text.push_str(text);
+    }
+
+    /// What was written.
+    #[cfg(test)]
+    pub(crate) fn into_text(self) -> String {
+        self.text
+    }
+
+    pub(crate) fn number(&mut self, key: &str, number: u64) {
         self.key(key);
         let _ = write!(self.text, "{number}");
     }
 
-    pub(super) fn text(&mut self, key: &str, text: &str) {
+    pub(crate) fn text(&mut self, key: &str, text: &str) {
         self.key(key);
         self.item(text);
     }
 
     /// A text, escaped.
-    pub(super) fn item(&mut self, text: &str) {
+    pub(crate) fn item(&mut self, text: &str) {
         self.separate();
         self.text.push('"');
         for sign in text.chars() {
@@ -61,7 +73,7 @@ impl Json {
         self.text.push('"');
     }
 
-    pub(super) fn list<T>(
+    pub(crate) fn list<T>(
         &mut self,
         key: &str,
         items: impl IntoIterator<Item = T>,
@@ -90,17 +102,27 @@ impl Json {
         self.close('}');
     }
 
-    pub(super) fn line(&mut self, tally: &Tally, line_size: u64, line: u64, counts: &LineCounts) {
+    fn cores(&mut self, key: &str, cores: &CoreSet) {
+        self.list(key, cores.iter(), |json, core| {
+            json.separate();
+            let _ = write!(json.text, "{core}");
+        });
+    }
+
+    pub(super) fn line(
+        &mut self,
+        tally: &Tally,
+        witness: &Witness,
+        line_size: u64,
+        line: u64,
+        counts: &LineCounts,
+    ) {
         let address = line.wrapping_mul(line_size);
         self.open('{');
         self.number("line", address);
         self.counts("counts", &counts.counts);
-        for (key, cores) in [("readers", &counts.readers), ("writers", &counts.writers)] {
-            self.list(key, cores.iter(), |json, core| {
-                json.separate();
-                let _ = write!(json.text, "{core}");
-            });
-        }
+        self.cores("readers", &counts.readers);
+        self.cores("writers", &counts.writers);
         let mut places = counts.places.clone();
         places.sort_by_key(|place| (std::cmp::Reverse(place.stall), place.pc, place.write));
         self.list("places", places, |json, place| {
@@ -114,11 +136,32 @@ impl Json {
             json.close('}');
         });
         self.number("elsewhere", counts.elsewhere);
+        self.list("by_core", &counts.by_core, |json, of| {
+            json.open('{');
+            json.number("core", u64::from(of.core));
+            json.number("events", of.events);
+            json.number("stall", of.stall);
+            json.close('}');
+        });
+        self.list("spans", counts.spans.sorted(), |json, span| {
+            json.open('{');
+            json.number("offset", span.bytes.offset.into());
+            json.number("size", span.bytes.size.into());
+            json.cores("readers", &span.readers);
+            json.cores("writers", &span.writers);
+            json.number("events", span.events);
+            json.close('}');
+        });
+        let shared = counts.shared();
+        self.number("true_events", shared.truly);
+        self.number("false_events", shared.falsely);
+        self.number("undecided_events", shared.undecided);
         self.key("label");
         match tally.labels_in(address, line_size) {
             Some(label) => self.item(&label),
             None => self.text.push_str("null"),
         }
+        witness.line(self, line);
         self.close('}');
     }
 }

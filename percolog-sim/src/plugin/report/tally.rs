@@ -12,6 +12,8 @@ pub(crate) struct Tally {
     pub(super) cores: Vec<CoreTally>,
     /// What happened to each line that went from core to core: of the region alone as soon as there has been one.
     pub(super) lines: HashMap<u64, LineCounts, BuildHasherDefault<LineHasher>>,
+    /// How many of them are followed byte by byte.
+    pub(super) watched: usize,
     pub(super) region: RegionTally,
     pub(super) threads: Vec<ThreadTally>,
     pub(super) labels: BTreeMap<u64, (u64, String)>,
@@ -82,7 +84,7 @@ impl Tally {
             self.region.counts.record(outcome, now);
         }
         // A line's first coming from memory is no contention, and there are many such lines.
-        if outcome.event != Event::Cold && (in_region || self.region.entered == 0) {
+        if outcome.event != Event::Cold && self.counts_lines(in_region) {
             let counts = self.lines.entry(line).or_default();
             counts.record(core, pc, is_write, outcome, now);
         }
@@ -137,6 +139,7 @@ impl Tally {
         if self.region.entered == 0 {
             // What led here is not what is asked about.
             self.lines.clear();
+            self.watched = 0;
             self.region.first_begin = now;
         }
         self.region.entered += 1;
@@ -158,6 +161,34 @@ impl Tally {
         self.region.operations = self.region.operations.saturating_add(operations);
     }
 
+    /// What counts begins at `now`, as if the program had begun there. Threads in the region have just entered it.
+    pub(crate) fn restart(&mut self, now: Ticks) {
+        self.whole = Counts::default();
+        self.lines.clear();
+        for core in &mut self.cores {
+            *core = CoreTally::default();
+        }
+        let mut inside = 0;
+        for thread in &mut self.threads {
+            if let Some((_, since)) = &mut thread.on {
+                *since = now.max(*since);
+            }
+            thread.entered = thread.depth > 0;
+            inside += u64::from(thread.entered);
+        }
+        self.region = RegionTally {
+            entered: inside,
+            threads: inside,
+            first_begin: now,
+            ..RegionTally::default()
+        };
+    }
+
+    /// Whether there has been a region.
+    pub(crate) fn has_region(&self) -> bool {
+        self.region.entered > 0
+    }
+
     /// Whether `thread` is in the region.
     pub(crate) fn inside(&self, thread: usize) -> bool {
         self.threads
@@ -168,6 +199,15 @@ impl Tally {
     /// The program calls these bytes `name`.
     pub(crate) fn label(&mut self, address: u64, length: u64, name: String) {
         self.labels.insert(address, (length.max(1), name));
+    }
+
+    /// What the program has given names to, a bounded number of them: first byte, size and name.
+    pub(super) fn labels(&self) -> impl Iterator<Item = (u64, u64, &str)> {
+        const MOST: usize = 4096;
+        self.labels
+            .iter()
+            .map(|(address, (length, name))| (*address, *length, name.as_str()))
+            .take(MOST)
     }
 
     /// The names of what lies in the bytes from `start`.

@@ -1,7 +1,7 @@
 //! What is counted, and that the library reads what is written here.
 
 use super::*;
-use crate::model::{Event, Outcome, Rights};
+use crate::model::{Bytes, Event, Outcome, Rights};
 
 fn outcome(event: Event, finished: Ticks) -> Outcome {
     Outcome {
@@ -27,6 +27,10 @@ fn snapshot(tally: &Tally) -> Snapshot<'_> {
         threads: 2,
         instructions: 10,
         elapsed: 5000,
+        began: 0,
+        skipped: 0,
+        is_skipping: false,
+        looked_at: 0,
         maps: "400000-401000 r-xp 00000000 00:00 0 /bin/odd\n",
         sleepers: &[],
         unsimulated: &[],
@@ -34,8 +38,16 @@ fn snapshot(tally: &Tally) -> Snapshot<'_> {
         forced: 0,
         unordered: 0,
         children: &[8, 9],
+        interleaving: Some(Interleaving {
+            points: 3,
+            delays: 2,
+            order: u64::MAX,
+        }),
         top_lines: 2,
+        free: &[],
+        free_lines: &[],
         tally,
+        witness: Box::leak(Box::default()),
     }
 }
 
@@ -78,6 +90,10 @@ fn the_library_reads_what_the_plugin_writes() {
     );
     assert_eq!((&line.readers[..], &line.writers[..]), (&[][..], &[0][..]));
     assert_eq!((line.places[0].pc, line.places[0].write), (0x400100, true));
+    let [of] = line.by_core[..] else {
+        panic!("one core took part: {:?}", line.by_core);
+    };
+    assert_eq!((of.core, of.events, of.stall), (0, 1, 160));
 }
 
 #[test]
@@ -239,4 +255,82 @@ fn each_program_of_a_process_has_a_file() {
         assert_eq!(place.file_name(), Some(name.as_ref()));
     }
     assert_eq!(fs::read_dir(folder.path()).expect("it is there").count(), 3);
+}
+
+/// Accesses to line 4 as the simulator tells of them.
+fn write_by(tally: &mut Tally, core: u16, loser: u16, offset: u32, in_region: bool) {
+    let outcome = outcome(Event::Write, 160);
+    let bytes = Bytes { offset, size: 8 };
+    tally.record(core, 4, 0x400100, true, &outcome, 0, in_region);
+    let lost = [(loser, Rights::None)];
+    tally.come(core, 4, bytes, true, &outcome, &lost, 64, in_region);
+}
+
+#[test]
+fn a_line_that_moves_often_is_followed() {
+    let mut tally = Tally::new(2);
+    let hit = Bytes { offset: 0, size: 8 };
+    for turn in 0..40 {
+        let core = turn % 2;
+        // Each core has a word of its own; one of them sometimes uses the other's in passing.
+        write_by(&mut tally, core, 1 - core, 8 + 8 * u32::from(core), false);
+        let watched = tally.used(core, 4, hit, false, false);
+        assert_eq!(watched, turn >= 7, "after {turn} turns");
+        if turn >= 20 && core == 1 {
+            tally.used(core, 4, Bytes { offset: 8, size: 8 }, false, false);
+        }
+    }
+    let result = read(&tally);
+    let line = &result.lines[0];
+    assert_eq!(
+        line.spans
+            .iter()
+            .map(|span| (span.offset, span.events))
+            .collect::<Vec<_>>(),
+        [(0, 0), (8, 20), (16, 20)]
+    );
+    assert_eq!(
+        (&line.spans[1].writers[..], &line.spans[1].readers[..]),
+        (&[0][..], &[1][..])
+    );
+    // It was followed from the eighth turn on, when it came to a core that may never have had it.
+    assert_eq!(line.true_events, 10);
+    assert_eq!(line.true_events + line.false_events, 40 - 7 - 1);
+    assert_eq!(line.undecided_events, 0);
+}
+
+#[test]
+fn what_others_write_outside_of_the_region_is_known_and_not_counted() {
+    let mut tally = Tally::new(2);
+    tally.begin(0, 0);
+    for _ in 0..10 {
+        write_by(&mut tally, 0, 1, 0, true);
+        write_by(&mut tally, 1, 0, 0, false);
+    }
+    let result = read(&tally);
+    let line = &result.lines[0];
+    assert_eq!(line.counts.writes, 10);
+    assert_eq!(line.spans[0].writers, [0]);
+    assert_eq!((line.true_events, line.false_events), (2, 0));
+}
+
+#[test]
+fn free_lines_are_named_though_nobody_waits_for_them() {
+    let mut tally = Tally::new(2);
+    for line in [1, 2, 3] {
+        tally.record(0, line, 7, true, &outcome(Event::Write, 0), 0, false);
+    }
+    let met = [Met {
+        lines: 2,
+        events: 9,
+    }];
+    let mut with = snapshot(&tally);
+    with.free = &met;
+    with.free_lines = &[5, 3];
+    let text = to_json(&with);
+    let result = crate::report::ProcessResult::from_json(text.as_bytes()).expect("it is read");
+    assert_eq!((result.free[0].lines, result.free[0].events), (2, 9));
+    let lines: Vec<u64> = result.free_lines.iter().map(|line| line.line).collect();
+    assert_eq!(lines, [3 * 64]);
+    assert_eq!(result.free_lines[0].places[0].pc, 7);
 }

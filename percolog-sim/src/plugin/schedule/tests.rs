@@ -190,3 +190,31 @@ fn only_the_caller_is_left_after_a_fork() {
     schedule.sleep(&mut threads, 1, Sleep::Futex(8), None);
     assert_eq!(schedule.next(&mut threads, false), Next::Deadlock);
 }
+
+#[test]
+fn a_thread_that_is_bound_elsewhere_leaves_its_core_at_its_turn() {
+    let (mut schedule, mut threads) = placed(3, 2);
+    assert_eq!(threads[1].core, Some(1));
+    schedule.rebind(&mut threads, 1, CoreSet::only(2), 40);
+    assert_eq!(threads[1].core, Some(1));
+    assert_eq!(schedule.slice_end(&threads[1]), Some(0));
+    threads[1].time = 50;
+    schedule.preempt(&mut threads, 1);
+    assert_eq!((threads[1].core, threads[1].time), (Some(2), 50));
+    assert_eq!(schedule.slice_end(&threads[1]), None);
+    // Where it is already.
+    schedule.rebind(&mut threads, 1, CoreSet::only(2), 60);
+    assert_eq!(schedule.slice_end(&threads[1]), None);
+}
+
+#[test]
+fn a_thread_that_waits_for_a_core_gets_one_that_it_may_have_now() {
+    let mut schedule = Schedule::new(2, SLICE, SWITCH);
+    let mut threads = threads(2);
+    schedule.place(&mut threads, 0, 0);
+    threads[1].affinity = Some(CoreSet::only(0));
+    assert!(!schedule.place(&mut threads, 1, 0));
+    schedule.rebind(&mut threads, 1, CoreSet::only(1), 70);
+    assert_eq!((threads[1].core, threads[1].time), (Some(1), 70));
+    assert!(!schedule.is_crowded());
+}

@@ -95,10 +95,10 @@ impl Simulator {
 
     /// The calling thread gives its core to another that wants one.
     pub(crate) fn yield_core(&mut self) {
-        if !self.schedule.is_crowded() {
+        let me = self.me;
+        if self.schedule.slice_end(&self.threads[me]).is_none() {
             return;
         }
-        let me = self.me;
         self.save();
         self.schedule.preempt(&mut self.threads, me);
         self.threads[me].forced = false;
@@ -166,6 +166,7 @@ impl Simulator {
         baton::set_draining(false, 0);
         baton::set_ending(false);
         let me = self.me;
+        self.threads[me].tid = std::process::id() as i32;
         self.schedule.forked(&mut self.threads, me);
         self.futexes = Futexes::default();
         self.waits = Pending::default();
@@ -175,6 +176,8 @@ impl Simulator {
         self.unordered = 0;
         self.unsimulated.clear();
         self.tally = Tally::new(self.settings.machine.cores);
+        self.forget_calls_of_others(me);
+        self.witness.forget_lines();
         OWNER.store(me as u32 + 1, Ordering::SeqCst);
         HOT.set_holder(me as u32);
         self.update_limit();

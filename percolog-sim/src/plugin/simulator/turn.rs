@@ -144,6 +144,7 @@ impl Simulator {
     pub(super) fn give_turn_to(&mut self, thread: usize) {
         self.me = thread;
         let state = &mut self.threads[thread];
+        state.kept = None;
         if let Some(line) = state.pending.take() {
             self.waits.withdraw(line);
         }
@@ -160,9 +161,10 @@ impl Simulator {
     pub(crate) fn update_limit(&mut self) {
         let me = &self.threads[self.me];
         let mut limit = match self.schedule.horizon() {
-            Some((time, _)) => time.saturating_add(self.settings.run_ahead),
+            Some((time, _)) => time.saturating_add(self.lead(self.settings.run_ahead)),
             None => Ticks::MAX,
         };
+        limit = limit.min(self.part.limit(HOT.cycles()));
         if let Some(end) = self.schedule.slice_end(me) {
             limit = limit.min(end);
         }
@@ -226,6 +228,7 @@ impl Simulator {
             self.settle();
             match self.schedule.next(&mut self.threads, fire) {
                 Next::Run(thread) => {
+                    self.end_at(self.threads[thread].time);
                     self.give_turn_to(thread);
                     // SeqCst: see `Messages::send`.
                     OWNER.store(thread as u32 + 1, Ordering::SeqCst);

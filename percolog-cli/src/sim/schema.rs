@@ -1,0 +1,9 @@
+//! `percolog sim schema`: what the JSON looks like, for programs that read it.
+
+use crate::failure::Failure;
+use crate::output::Output;
+
+/// Prints the schema.
+pub(super) fn run(output: &mut Output) -> Result<(), Failure> {
+    output.write(percolog_sim::report::SCHEMA)
+}

@@ -1,0 +1,484 @@
+//! Results: one JSON file for each figure in a folder, which is whole or not there.
+//!
+//! While a figure is being made, what there is of it lies in a second file beside it, with [`UNFINISHED`] behind its name, so that an
+//! interrupted run can go on, and an earlier result stays until the new one is complete. Both are written under another name and renamed.
+
+mod host;
+
+use std::fs;
+use std::io::{self, Write};
+use std::path::{Path, PathBuf};
+
+pub use host::{Build, Host};
+use serde::{Deserialize, Serialize};
+use tempfile::NamedTempFile;
+
+use crate::programs::Values;
+use crate::run::{Cell, Place, Size};
+
+/// The version of the files' format. It goes up when older readers would misread a file.
+pub const FORMAT: u32 = 1;
+
+/// What is behind the name of a figure that is not complete.
+pub const UNFINISHED: &str = "unfinished";
+
+/// What was found of one figure.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Results {
+    /// The version of this format.
+    pub format: u32,
+    /// Which figure.
+    pub figure: String,
+    /// How much of it was made.
+    pub size: Size,
+    /// What it was made by.
+    pub build: Build,
+    /// Where it was made; simulated cells do not depend on it.
+    pub host: Host,
+    /// The seed of simulated cells.
+    pub seed: u64,
+    /// Its cells.
+    pub cells: Vec<Found>,
+}
+
+/// What was found of one cell.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Found {
+    /// Whose.
+    pub contender: String,
+    /// The value of what varies.
+    pub x: u64,
+    /// The value of what else varies, in a heat map.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub row: Option<u64>,
+    /// What was run.
+    #[serde(flatten)]
+    pub cell: CellFields,
+    /// What each repetition gave.
+    pub values: Vec<Values>,
+    /// Seconds that all of them took.
+    pub seconds: f64,
+    /// Why there are no values, or not all.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub failure: Option<String>,
+    /// It was not run, since something is missing here that it needs: the failure says what.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub skipped: bool,
+}
+
+/// A [`Cell`], among the fields of what was found.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct CellFields {
+    /// The machine: `here`, or a simulated one.
+    pub machine: String,
+    /// What was run.
+    pub program: String,
+    /// With which parameters.
+    pub parameters: std::collections::BTreeMap<String, String>,
+    /// How often it was to be run.
+    pub repetitions: u32,
+}
+
+impl From<Cell> for CellFields {
+    fn from(cell: Cell) -> Self {
+        let Cell {
+            machine,
+            program,
+            parameters,
+            repetitions,
+        } = cell;
+        Self {
+            machine,
+            program,
+            parameters,
+            repetitions,
+        }
+    }
+}
+
+impl CellFields {
+    /// Whether it is this cell.
+    #[must_use]
+    pub fn is(&self, cell: &Cell) -> bool {
+        (
+            &self.machine,
+            &self.program,
+            &self.parameters,
+            self.repetitions,
+        ) == (
+            &cell.machine,
+            &cell.program,
+            &cell.parameters,
+            cell.repetitions,
+        )
+    }
+}
+
+impl Found {
+    /// What was found of the cell in this place.
+    #[must_use]
+    pub fn of(place: &Place, values: Vec<Values>, seconds: f64, failure: Option<String>) -> Self {
+        Self {
+            contender: place.contender.clone(),
+            x: place.x,
+            row: place.row,
+            cell: place.cell.clone().into(),
+            values,
+            seconds,
+            failure,
+            skipped: false,
+        }
+    }
+
+    /// Nothing was found of the cell in this place, as something is missing here.
+    #[must_use]
+    pub fn skipped(place: &Place, why: String) -> Self {
+        Self {
+            skipped: true,
+            ..Self::of(place, Vec::new(), 0.0, Some(why))
+        }
+    }
+
+    /// Whether it could be run, and has failed.
+    #[must_use]
+    pub fn has_failed(&self) -> bool {
+        self.failure.is_some() && !self.skipped
+    }
+
+    /// The median of a value, with the least and the largest.
+    #[must_use]
+    pub fn median(&self, name: &str) -> Option<Spread> {
+        let mut all: Vec<f64> = self.values.iter().filter_map(|one| one.get(name)).collect();
+        all.sort_by(f64::total_cmp);
+        Some(Spread {
+            median: *all.get(all.len().checked_sub(1)? / 2)?,
+            least: *all.first()?,
+            largest: *all.last()?,
+        })
+    }
+}
+
+/// A value of several repetitions.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Spread {
+    /// The one in the middle; the lower of two.
+    pub median: f64,
+    /// The least.
+    pub least: f64,
+    /// The largest.
+    pub largest: f64,
+}
+
+/// Why results cannot be read or written.
+#[derive(Debug, thiserror::Error)]
+pub enum StoreError {
+    /// The folder cannot be used.
+    #[error("{}: {source}; choose another folder with --results", .path.display())]
+    Folder {
+        /// Which.
+        path: PathBuf,
+        /// Why.
+        source: io::Error,
+    },
+    /// A file is not what it should be.
+    #[error("{} holds no results of a figure ({why}); move it away, or choose another folder with --results", .path.display())]
+    Damaged {
+        /// Which.
+        path: PathBuf,
+        /// What is wrong.
+        why: String,
+    },
+    /// A file was written by a later version.
+    #[error("{} was written by a later version (its format is {found}, this version knows {FORMAT}); update, or choose another folder with --results", .path.display())]
+    Later {
+        /// Which.
+        path: PathBuf,
+        /// Its format.
+        found: u32,
+    },
+    /// A file could not be written: what was there before still is.
+    #[error("cannot write {}: {source}; what was there is as it was", .path.display())]
+    Unwritten {
+        /// Which.
+        path: PathBuf,
+        /// Why.
+        source: io::Error,
+    },
+}
+
+/// A folder with results.
+#[derive(Clone, Debug)]
+pub struct Store {
+    folder: PathBuf,
+}
+
+impl Store {
+    /// A folder that is there.
+    #[must_use]
+    pub fn open(folder: PathBuf) -> Self {
+        Self { folder }
+    }
+
+    /// The same, made if it is not there, after trying whether it can be written to: an hour later is too late to learn that.
+    ///
+    /// # Errors
+    /// It can neither be made nor written to.
+    pub fn create(folder: PathBuf) -> Result<Self, StoreError> {
+        let tried = fs::create_dir_all(&folder)
+            .and_then(|()| NamedTempFile::new_in(&folder))
+            .map(drop);
+        match tried {
+            Ok(()) => Ok(Self { folder }),
+            Err(source) => Err(StoreError::Folder {
+                path: folder,
+                source,
+            }),
+        }
+    }
+
+    /// Where it is.
+    #[must_use]
+    pub fn folder(&self) -> &Path {
+        &self.folder
+    }
+
+    fn path(&self, figure: &str) -> PathBuf {
+        self.folder.join(format!("{figure}.json"))
+    }
+
+    fn unfinished_path(&self, figure: &str) -> PathBuf {
+        self.folder.join(format!("{figure}.json.{UNFINISHED}"))
+    }
+
+    /// The results of a figure, if it was made.
+    ///
+    /// # Errors
+    /// The file cannot be read, or is none.
+    pub fn read(&self, figure: &str) -> Result<Option<Results>, StoreError> {
+        read(&self.path(figure))
+    }
+
+    /// What there is of a figure whose making was interrupted.
+    ///
+    /// # Errors
+    /// As [`read`](Self::read).
+    pub fn read_unfinished(&self, figure: &str) -> Result<Option<Results>, StoreError> {
+        read(&self.unfinished_path(figure))
+    }
+
+    /// Keeps what there is of a figure.
+    ///
+    /// # Errors
+    /// It could not be written; what was there still is.
+    pub fn write_unfinished(&self, results: &Results) -> Result<(), StoreError> {
+        self.write(&self.unfinished_path(&results.figure), &json(results))
+    }
+
+    /// Keeps a complete figure in place of an earlier one.
+    ///
+    /// # Errors
+    /// It could not be written; what was there still is.
+    pub fn finish(&self, results: &Results) -> Result<(), StoreError> {
+        self.write(&self.path(&results.figure), &json(results))?;
+        let unfinished = self.unfinished_path(&results.figure);
+        match fs::remove_file(&unfinished) {
+            Err(source) if source.kind() != io::ErrorKind::NotFound => Err(StoreError::Unwritten {
+                path: unfinished,
+                source,
+            }),
+            _ => Ok(()),
+        }
+    }
+
+    /// Writes another file into the folder: a page, or a picture.
+    ///
+    /// # Errors
+    /// It could not be written; what was there still is.
+    pub fn write_file(&self, name: &str, content: &str) -> Result<PathBuf, StoreError> {
+        let path = self.folder.join(name);
+        self.write(&path, content)?;
+        Ok(path)
+    }
+
+    fn write(&self, path: &Path, content: &str) -> Result<(), StoreError> {
+        let written = || -> io::Result<()> {
+            if let Some(folder) = path.parent() {
+                fs::create_dir_all(folder)?;
+            }
+            let mut file = NamedTempFile::new_in(path.parent().unwrap_or(&self.folder))?;
+            file.write_all(content.as_bytes())?;
+            file.as_file().sync_all()?;
+            readable_by_all(file.as_file())?;
+            file.persist(path).map_err(|error| error.error)?;
+            Ok(())
+        };
+        written().map_err(|source| StoreError::Unwritten {
+            path: path.to_path_buf(),
+            source,
+        })
+    }
+}
+
+/// A temporary file is its owner's alone; results are as other files are.
+fn readable_by_all(file: &fs::File) -> io::Result<()> {
+    #[cfg(unix)]
+    {
+        use std::os::unix::fs::PermissionsExt;
+        file.set_permissions(fs::Permissions::from_mode(0o644))?;
+    }
+    Ok(())
+}
+
+fn json(results: &Results) -> String {
+    let mut text = serde_json::to_string_pretty(results)
+        .unwrap_or_else(|error| unreachable!("names and numbers are JSON: {error}"));
+    text.push('\n');
+    text
+}
+
+fn read(path: &Path) -> Result<Option<Results>, StoreError> {
+    let text = match fs::read_to_string(path) {
+        Ok(text) => text,
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
+        Err(source) if source.kind() == io::ErrorKind::InvalidData => {
+            return Err(StoreError::Damaged {
+                path: path.to_path_buf(),
+                why: "it is no text".to_owned(),
+            });
+        }
+        Err(source) => {
+            return Err(StoreError::Folder {
+                path: path.to_path_buf(),
+                source,
+            });
+        }
+    };
+    #[derive(Deserialize)]
+    struct Versioned {
+        format: u32,
+    }
+    let damaged = |error: serde_json::Error| StoreError::Damaged {
+        path: path.to_path_buf(),
+        why: error.to_string(),
+    };
+    let Versioned { format } = serde_json::from_str(&text).map_err(damaged)?;
+    if format > FORMAT {
+        return Err(StoreError::Later {
+            path: path.to_path_buf(),
+            found: format,
+        });
+    }
+    serde_json::from_str(&text).map(Some).map_err(damaged)
+}
+
+#[cfg(test)]
+pub(crate) mod tests {
+    use super::*;
+    use std::collections::BTreeMap;
+
+    pub(crate) fn results(figure: &str) -> Results {
+        let found = |contender: &str, x: u64, rates: &[f64]| Found {
+            contender: contender.to_owned(),
+            x,
+            row: None,
+            cell: CellFields {
+                machine: "here".to_owned(),
+                program: "counters".to_owned(),
+                parameters: BTreeMap::from([("threads".to_owned(), x.to_string())]),
+                repetitions: 3,
+            },
+            values: rates
+                .iter()
+                .map(|rate| Values::default().with("rate", *rate))
+                .collect(),
+            seconds: 0.5,
+            failure: None,
+            skipped: false,
+        };
+        Results {
+            format: FORMAT,
+            figure: figure.to_owned(),
+            size: Size::Quick,
+            build: Build::this(),
+            host: Host::describe(),
+            seed: 1,
+            cells: vec![
+                found("Counter", 1, &[5.0, 1.0, 9.0]),
+                found("Counter", 2, &[11.0]),
+            ],
+        }
+    }
+
+    #[test]
+    fn what_is_written_is_read_and_nothing_is_left() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let store = Store::create(folder.path().join("new")).expect("it can be made");
+        assert_eq!(store.read("a").expect("nothing is wrong"), None);
+        let results = results("a");
+        store.write_unfinished(&results).expect("there is space");
+        assert_eq!(store.read("a").expect("nothing is wrong"), None);
+        let unfinished = store.read_unfinished("a").expect("nothing is wrong");
+        assert_eq!(unfinished.as_ref(), Some(&results));
+        store.finish(&results).expect("there is space");
+        assert_eq!(store.read_unfinished("a").expect("it is gone"), None);
+        assert_eq!(store.read("a").expect("it is there"), Some(results));
+        let files = fs::read_dir(store.folder()).expect("it can be read");
+        assert_eq!(files.count(), 1);
+    }
+
+    #[test]
+    fn the_median_lies_between_the_extremes() {
+        let results = results("a");
+        let spread = results.cells[0].median("rate").expect("there are three");
+        assert_eq!(
+            (spread.least, spread.median, spread.largest),
+            (1.0, 5.0, 9.0)
+        );
+        assert_eq!(results.cells[0].median("lines"), None);
+    }
+
+    #[test]
+    fn a_damaged_file_is_told_of_and_left_alone() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let store = Store::create(folder.path().to_path_buf()).expect("it is there");
+        let whole = json(&results("a"));
+        let path = store.path("a");
+        for (text, said) in [
+            (&whole[..whole.len() / 2], "no results"),
+            ("", "no results"),
+            ("[1, 2]", "no results"),
+            (&*whole.replace("\"seed\"", "\"sead\""), "no results"),
+            (
+                &*whole.replace("\"format\": 1", "\"format\": 99"),
+                "later version",
+            ),
+        ] {
+            fs::write(&path, text).expect("there is space");
+            let error = store.read("a").expect_err(said).to_string();
+            assert!(
+                error.contains(said) && error.contains("--results"),
+                "{error}"
+            );
+            assert!(!error.contains('\n'), "{error}");
+            assert_eq!(fs::read_to_string(&path).expect("it is there"), text);
+        }
+        fs::write(&path, [0xff, 0xfe]).expect("there is space");
+        assert!(matches!(store.read("a"), Err(StoreError::Damaged { .. })));
+    }
+
+    #[test]
+    fn a_folder_that_is_none_is_told_of() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let file = folder.path().join("file");
+        fs::write(&file, "").expect("there is space");
+        let error = Store::create(file.clone()).expect_err("it is a file");
+        assert!(error.to_string().contains("--results"), "{error}");
+        let store = Store::open(file);
+        assert!(matches!(
+            store.finish(&results("a")),
+            Err(StoreError::Unwritten { .. })
+        ));
+    }
+}

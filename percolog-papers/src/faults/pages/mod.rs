@@ -1,0 +1,37 @@
+//! Page managers: that of the process, which redirects, and the global one, which has the frames.
+//!
+//! | | [shared](Pool) | [distributed](DistributedPool) |
+//! |---|---|---|
+//! | free frames | a list, under the one lock | a list for each slot, of limited length; what is beyond lies in a list of the root |
+//! | who can be asked for frames | a table, under the same lock | a table for each slot: that at which the member was made |
+
+mod distributed;
+mod redirect;
+mod shared;
+
+pub(super) use distributed::DistributedPool;
+pub(super) use redirect::Redirects;
+pub(super) use shared::Pool;
+
+use super::objects::Member;
+use percolog::clustered::Section;
+
+/// Asks one after the other, until there are enough.
+fn ask(members: Vec<Member>, section: &Section, wanted: usize) -> usize {
+    let mut got = 0;
+    for member in members {
+        if got >= wanted {
+            break;
+        }
+        // Who is being destroyed gives its frames back anyway.
+        got += match member {
+            Member::File(file) => file
+                .get(section)
+                .map_or(0, |file| file.reclaim(section, wanted - got)),
+            Member::Manager(manager) => manager
+                .get(section)
+                .map_or(0, |manager| manager.reclaim(section, wanted - got)),
+        };
+    }
+    got
+}

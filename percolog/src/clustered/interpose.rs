@@ -1,0 +1,296 @@
+//! Objects in front of other objects: they see each call, and can refuse it.
+
+use core::fmt;
+
+use alloc::sync::Arc;
+
+/// What is told about each call of an object that it stands in front of. See [`ObjectRef::interpose`](super::ObjectRef::interpose).
+///
+/// One interposer is told by all slots at once: what it counts it should count with a [`Counter`](crate::counter::Counter) or the like.
+/// A closure that takes a [`Call`] and returns a `Result` is one that has nothing to do after a call.
+pub trait Interposer: Send + Sync + 'static {
+    /// Before a call. Several interposers are asked in the order opposite to that in which they came.
+    ///
+    /// # Errors
+    /// If the call is not to be made. Then it is answered as [`interposable!`](crate::interposable) says.
+    fn before(&self, call: &Call) -> Result<(), Rejected>;
+
+    /// After a call that was made, also if it panicked.
+    fn after(&self, call: &Call) {
+        let _ = call;
+    }
+}
+
+impl<F> Interposer for F
+where
+    F: Fn(&Call) -> Result<(), Rejected> + Send + Sync + 'static,
+{
+    fn before(&self, call: &Call) -> Result<(), Rejected> {
+        self(call)
+    }
+}
+
+/// A call, as interposers see it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct Call {
+    method: &'static str,
+    object: u64,
+}
+
+impl Call {
+    /// The name of the method.
+    #[must_use]
+    pub fn method(&self) -> &'static str {
+        self.method
+    }
+
+    /// The [bits](super::ObjectRef::to_bits) of the reference to the object that is called.
+    #[must_use]
+    pub fn object(&self) -> u64 {
+        self.object
+    }
+
+    /// For [`Interposer::before`]: this call is not to be made.
+    ///
+    /// # Errors
+    /// Always.
+    pub fn reject(&self, reason: &'static str) -> Result<(), Rejected> {
+        Err(Rejected {
+            method: self.method,
+            reason,
+        })
+    }
+}
+
+/// An interposer refused the call, which was not made.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Rejected {
+    /// The method that was called.
+    pub method: &'static str,
+    /// What the interposer says.
+    pub reason: &'static str,
+}
+
+impl fmt::Display for Rejected {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(
+            f,
+            "the call of {} was refused: {}",
+            self.method, self.reason
+        )
+    }
+}
+
+impl core::error::Error for Rejected {}
+
+/// What a method can return when its call was refused. Methods that return anything else say themselves what that is: see
+/// [`interposable!`](crate::interposable).
+pub trait Answer {
+    /// The answer to a refused call.
+    fn rejected(rejected: Rejected) -> Self;
+}
+
+/// The call has no effect.
+impl Answer for () {
+    fn rejected(_: Rejected) -> Self {}
+}
+
+impl<T> Answer for Option<T> {
+    fn rejected(_: Rejected) -> Self {
+        None
+    }
+}
+
+impl<T, E: From<Rejected>> Answer for Result<T, E> {
+    fn rejected(rejected: Rejected) -> Self {
+        Err(rejected.into())
+    }
+}
+
+/// An interface that interposers can be put in front of. Implemented by [`interposable!`](crate::interposable).
+pub trait Interposable: Sync + 'static {
+    /// The interposer as its callers see it.
+    fn interface(interposed: &Interposed<Self>) -> &Self;
+}
+
+/// An interposer in front of a representative. It implements the interface, by [`interposable!`](crate::interposable).
+pub struct Interposed<I: ?Sized> {
+    target: Target<I>,
+    interposer: Arc<dyn Interposer>,
+    object: u64,
+}
+
+/// A representative, or another interposer in front of it.
+struct Target<I: ?Sized>(*const I);
+
+// SAFETY: it stands for a shared reference, and `I: Sync`.
+unsafe impl<I: ?Sized + Sync> Send for Target<I> {}
+// SAFETY: as above.
+unsafe impl<I: ?Sized + Sync> Sync for Target<I> {}
+
+impl<I: ?Sized> Interposed<I> {
+    /// # Safety
+    /// The target lives at least as long as this can be used.
+    pub(super) unsafe fn new(
+        target: *const I,
+        interposer: Arc<dyn Interposer>,
+        object: u64,
+    ) -> Self {
+        Self {
+            target: Target(target),
+            interposer,
+            object,
+        }
+    }
+
+    /// Whether this is what it stands in front of.
+    pub(super) fn is_in_front_of(&self, target: *const I) -> bool {
+        core::ptr::addr_eq(self.target.0, target)
+    }
+
+    /// Asks the interposer. What is returned leads to what it stands in front of, and tells it when it is dropped that the call is over.
+    ///
+    /// # Errors
+    /// If the call is refused.
+    #[inline]
+    pub fn enter(&self, method: &'static str) -> Result<Passage<'_, I>, Rejected> {
+        let call = Call {
+            method,
+            object: self.object,
+        };
+        self.interposer.before(&call)?;
+        Ok(Passage {
+            interposed: self,
+            call,
+        })
+    }
+}
+
+impl<I: ?Sized> fmt::Debug for Interposed<I> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Interposed").finish_non_exhaustive()
+    }
+}
+
+/// A call that an interposer lets pass.
+#[must_use = "the call is over when this is dropped"]
+pub struct Passage<'a, I: ?Sized> {
+    interposed: &'a Interposed<I>,
+    call: Call,
+}
+
+impl<I: ?Sized> Passage<'_, I> {
+    /// What the call goes to.
+    #[must_use]
+    pub fn target(&self) -> &I {
+        // SAFETY: lives as long as the interposer can be used, by the contract of `Interposed::new`.
+        unsafe { &*self.interposed.target.0 }
+    }
+}
+
+impl<I: ?Sized> Drop for Passage<'_, I> {
+    fn drop(&mut self) {
+        self.interposed.interposer.after(&self.call);
+    }
+}
+
+impl<I: ?Sized> fmt::Debug for Passage<'_, I> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Passage")
+            .field("call", &self.call)
+            .finish_non_exhaustive()
+    }
+}
+
+/// Writes the forwarding that lets interposers stand in front of an interface.
+///
+/// The methods are repeated as the trait declares them, with their attributes or without: all that have no default, each taking `&self` and arguments
+/// that are names. (Parameters of types have no place in an interface, which is called through `dyn`; lifetimes of a method's own are left to be
+/// inferred.) What a refused call returns comes from [`Answer`], or stands behind
+/// an arrow.
+///
+/// ```
+/// use percolog::clustered::{self, Call, Rejected, Shared};
+/// use std::sync::{Arc, Mutex, atomic::{AtomicU64, Ordering}};
+///
+/// trait Store: Sync {
+///     fn put(&self, key: u64) -> Result<(), Rejected>;
+///     /// How many keys there are.
+///     fn len(&self) -> usize;
+/// }
+///
+/// percolog::interposable! {
+///     impl Store {
+///         fn put(&self, key: u64) -> Result<(), Rejected>;
+///         /// How many keys there are.
+///         fn len(&self) -> usize => 0;
+///     }
+/// }
+///
+/// impl Store for Mutex<Vec<u64>> {
+///     fn put(&self, key: u64) -> Result<(), Rejected> { self.lock().unwrap().push(key); Ok(()) }
+///     fn len(&self) -> usize { self.lock().unwrap().len() }
+/// }
+///
+/// let store = clustered::create(Shared::new(Mutex::new(vec![]), |it| it as &dyn Store));
+/// let read_only = store.interpose(Arc::new(|call: &Call| match call.method() {
+///     "put" => call.reject("it is read-only now"),
+///     _ => Ok(()),
+/// }))?;
+/// assert!(store.call(|store| store.put(1))?.is_err());
+/// assert_eq!(store.call(|store| store.len())?, 0);
+/// store.remove_interposer(read_only)?;
+/// assert!(store.call(|store| store.put(1))?.is_ok());
+/// store.destroy()?;
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+///
+/// [`Answer`]: crate::clustered::Answer
+#[macro_export]
+macro_rules! interposable {
+    (impl $interface:path {
+        $(
+            $(#[$attribute:meta])*
+            fn $method:ident(&self $(, $argument:ident : $type:ty)* $(,)?)
+            $(-> $answer:ty)? $(=> $refused:expr)?;
+        )*
+    }) => {
+        impl $interface for $crate::clustered::Interposed<dyn $interface> {
+            $(
+                // What is said of the trait's method, `#[must_use]` for one, says nothing here.
+                #[allow(unused_attributes)]
+                $(#[$attribute])*
+                fn $method(&self $(, $argument: $type)*) $(-> $answer)? {
+                    match self.enter(::core::stringify!($method)) {
+                        ::core::result::Result::Ok(passage) => {
+                            passage.target().$method($($argument),*)
+                        }
+                        ::core::result::Result::Err(rejected) => {
+                            $crate::__refused!(rejected $(, $refused)?)
+                        }
+                    }
+                }
+            )*
+        }
+
+        impl $crate::clustered::Interposable for dyn $interface {
+            fn interface(interposed: &$crate::clustered::Interposed<Self>) -> &Self {
+                interposed
+            }
+        }
+    };
+}
+
+/// What a refused call returns. Part of [`interposable!`](crate::interposable).
+#[doc(hidden)]
+#[macro_export]
+macro_rules! __refused {
+    ($rejected:ident) => {
+        $crate::clustered::Answer::rejected($rejected)
+    };
+    ($rejected:ident, $refused:expr) => {{
+        let _ = $rejected;
+        $refused
+    }};
+}

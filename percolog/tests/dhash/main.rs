@@ -1,0 +1,16 @@
+//! Distributed hash tables, their partitioned relatives, and counters of requests.
+#![cfg(not(percolog_loom))]
+
+mod differential;
+#[cfg(target_os = "linux")]
+mod forked;
+mod histories;
+mod requests;
+#[path = "../common/seed.rs"]
+mod seed;
+#[path = "../common/share.rs"]
+mod share;
+mod table;
+mod threads;
+
+use share::share;

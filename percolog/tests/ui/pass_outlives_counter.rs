@@ -1,0 +1,12 @@
+// error: E0505
+//! A request is inside of a counter that is there.
+
+use percolog::clustered::requests::{RequestCounter, Requests};
+
+fn main() {
+    let counter = RequestCounter::new();
+    let pass = counter.enter();
+    #[cfg(feature = "wrong")]
+    drop(counter);
+    drop(pass);
+}
