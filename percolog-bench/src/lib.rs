@@ -17,7 +17,7 @@
 //! and down; [`references`] clones and drops, and [`lifetimes`] says how long after the last drop a value is destroyed.
 //! [`events`] are produced by many threads, and delivered to one; [`entries`] are timeouts that are set and unset.
 //! [`names`] are given to values, looked up, and taken back; [`maps`] find values by key while they are changed; [`caches`] keep those
-//! that are asked for. [`heaps`] allocate objects and free them, here and elsewhere.
+//! that are asked for, and [`memcached`] those behind a socket. [`heaps`] allocate objects and free them, here and elsewhere.
 //!
 //! [`osdi10`] has per-core structures of a kernel beside what they replaced.
 //!
@@ -44,6 +44,7 @@ pub mod host;
 pub mod in_use;
 pub mod lifetimes;
 pub mod maps;
+pub mod memcached;
 pub mod memory;
 pub mod mixture;
 pub mod names;

@@ -83,7 +83,8 @@ fn every_contender_of(group: &str) {
         let wanted = text(&figure["y"]["value"]);
         for contender in figure["contenders"].as_array().expect("contenders") {
             let contender = contender.as_table().expect("a table");
-            let is_built_in = match contender.get("needs").map(text).as_deref() {
+            let feature = contender.get("needs").map(|needs| text(&needs["feature"]));
+            let is_built_in = match feature.as_deref() {
                 None => true,
                 Some("c-peers") => cfg!(feature = "c-peers"),
                 Some(other) => panic!("nobody knows the feature {other}"),

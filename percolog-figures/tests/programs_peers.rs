@@ -24,11 +24,11 @@ fn every_contender_gives_what_its_figure_shows() {
         .filter(|figure| GROUPS.contains(&&*figure.group));
     let mut cells = 0;
     for figure in ours {
-        for contender in figure
-            .contenders
-            .iter()
-            .filter(|contender| contender.needs.is_none() || cfg!(feature = "c-peers"))
-        {
+        for contender in figure.contenders.iter().filter(|contender| {
+            // The command's own tests run the servers: they are processes of it.
+            contender.program != "memcached"
+                && (contender.needs.is_none() || cfg!(feature = "c-peers"))
+        }) {
             let mut given: BTreeMap<String, String> = BTreeMap::new();
             for (key, word) in figure.parameters.iter().chain(&contender.with) {
                 given.insert(key.clone(), word.to_string());

@@ -5,8 +5,10 @@
 //! them from the start: what is compared is lookups and replacements. One that is not has room for a tenth of the keys, and a
 //! lookup that finds nothing sets its key, as a program would; what is compared is also which keys are kept.
 
+mod least_recent;
 mod peers;
 
+pub(crate) use least_recent::LeastRecent;
 pub use peers::{LockedCache, Moka, OurCache, QuickCache};
 
 use std::hash::{Hash, Hasher};

@@ -1,6 +1,5 @@
 //! The caches that stand beside each other.
 
-use std::collections::HashMap;
 use std::fmt;
 use std::sync::{Mutex, PoisonError};
 
@@ -9,6 +8,7 @@ use percolog::reclaim::Domain;
 use quick_cache::sync::DefaultLifecycle;
 use quick_cache::{OptionsBuilder, UnitWeighter};
 
+use super::least_recent::LeastRecent;
 use super::{Cache, Key, Value};
 use crate::hash::BuildIdHasher;
 use crate::host;
@@ -110,91 +110,19 @@ impl Cache for Moka {
 
 /// The exact order of use behind one lock: what most programs begin with.
 #[derive(Debug)]
-pub struct LockedCache(Mutex<LeastRecent>);
-
-/// A hash map whose entries are in a list, the one used last first.
-#[derive(Debug)]
-struct LeastRecent {
-    capacity: usize,
-    places: HashMap<Key, usize, BuildIdHasher>,
-    /// The first one is no entry: it comes before the one used last, and after the one used longest ago.
-    entries: Vec<Entry>,
-}
-
-#[derive(Clone, Copy, Debug)]
-struct Entry {
-    item: Option<(Key, Value)>,
-    before: usize,
-    after: usize,
-}
-
-impl LeastRecent {
-    fn unlink(&mut self, at: usize) {
-        let Entry { before, after, .. } = self.entries[at];
-        self.entries[before].after = after;
-        self.entries[after].before = before;
-    }
-
-    fn link_first(&mut self, at: usize) {
-        let first = self.entries[0].after;
-        self.entries[at].before = 0;
-        self.entries[at].after = first;
-        self.entries[first].before = at;
-        self.entries[0].after = at;
-    }
-
-    fn get(&mut self, key: Key) -> Option<Value> {
-        let at = *self.places.get(&key)?;
-        self.unlink(at);
-        self.link_first(at);
-        self.entries[at].item.map(|(_, value)| value)
-    }
-
-    fn set(&mut self, key: Key, value: Value) {
-        let at = if let Some(at) = self.places.get(&key) {
-            let at = *at;
-            self.unlink(at);
-            at
-        } else if self.entries.len() <= self.capacity {
-            self.entries.push(Entry {
-                item: None,
-                before: 0,
-                after: 0,
-            });
-            self.entries.len() - 1
-        } else {
-            let last = self.entries[0].before;
-            self.unlink(last);
-            if let Some((evicted, _)) = self.entries[last].item {
-                self.places.remove(&evicted);
-            }
-            last
-        };
-        self.places.insert(key, at);
-        self.entries[at].item = Some((key, value));
-        self.link_first(at);
-    }
-}
+pub struct LockedCache(Mutex<LeastRecent<Key, Value, BuildIdHasher>>);
 
 impl Cache for LockedCache {
     const NAME: &'static str = "Mutex<LRU>";
 
     fn new(items: usize) -> Self {
-        Self(Mutex::new(LeastRecent {
-            capacity: items.max(1),
-            places: HashMap::default(),
-            entries: vec![Entry {
-                item: None,
-                before: 0,
-                after: 0,
-            }],
-        }))
+        Self(Mutex::new(LeastRecent::new(items)))
     }
 
     #[inline]
     fn get(&self, key: Key) -> Option<Value> {
         let mut entries = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        entries.get(key)
+        entries.get(&key).copied()
     }
 
     #[inline]

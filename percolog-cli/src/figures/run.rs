@@ -8,6 +8,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use indicatif::{ProgressBar, ProgressStyle};
 use percolog_figures::catalogue::{self, CatalogueError, Figure, Where};
+use percolog_figures::programs;
 use percolog_figures::run::{self, Laboratory, Order, Place, Progress, RunError, Size};
 use percolog_figures::store::{Build, Found, Host, Store, StoreError};
 
@@ -82,7 +83,7 @@ pub(crate) fn run(arguments: &RunArguments, output: &mut Output) -> Result<(), F
 pub(crate) fn laboratory() -> Result<Laboratory, Failure> {
     let command = std::env::current_exe()
         .map_err(|error| Failure::Work(format!("cannot find this command: {error}")))?;
-    Ok(Laboratory::new(command, ["figures-cell".into()]))
+    Ok(Laboratory::new(command, [programs::CELL.into()]))
 }
 
 /// A name or a catalogue that is wrong.

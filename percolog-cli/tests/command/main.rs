@@ -6,6 +6,7 @@ mod chaos;
 mod committed;
 mod demo;
 mod doctor;
+mod memcached;
 mod record;
 mod refusals;
 mod replay;

@@ -324,8 +324,18 @@ pub struct Contender {
     pub with: BTreeMap<String, Word>,
     /// For how long, if not as the figure says.
     pub time: Option<TimeOf>,
-    /// The feature without which it is skipped.
-    pub needs: Option<String>,
+    /// Without what it is skipped.
+    pub needs: Option<Need>,
+}
+
+/// What is not everywhere.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Need {
+    /// A feature of this crate, to be built in.
+    Feature(String),
+    /// A command of this name, to be installed.
+    Command(String),
 }
 
 /// What a contender is to the reader.

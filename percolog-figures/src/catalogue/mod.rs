@@ -4,8 +4,8 @@ mod figure;
 mod parse;
 
 pub use figure::{
-    Axis, AxisValues, Better, Contender, Figure, Kind, Published, Quantity, Role, Source, TimeOf,
-    Where, Word,
+    Axis, AxisValues, Better, Contender, Figure, Kind, Need, Published, Quantity, Role, Source,
+    TimeOf, Where, Word,
 };
 pub use parse::CatalogueError;
 

@@ -6,8 +6,8 @@ use std::time::Duration;
 use serde::Deserialize;
 
 use super::figure::{
-    Axis, AxisValues, Contender, Figure, Kind, Published, Quantity, Role, Source, TimeOf, Where,
-    Word,
+    Axis, AxisValues, Contender, Figure, Kind, Need, Published, Quantity, Role, Source, TimeOf,
+    Where, Word,
 };
 
 /// Why there is no figure.
@@ -95,7 +95,7 @@ struct FileContender {
     #[serde(default)]
     with: BTreeMap<String, Word>,
     time: Option<FileTime>,
-    needs: Option<String>,
+    needs: Option<Need>,
 }
 
 /// The longest name that a legend has room for.
@@ -285,6 +285,7 @@ mod tests {
         role = "ours"
         program = "counters"
         with = { structure = "percolog", of = 3 }
+        needs = { command = "memcached" }
     "#;
 
     #[test]
@@ -292,6 +293,8 @@ mod tests {
         let figure = figure("group", "name", RIGHT).expect("it is right");
         assert_eq!(figure.machine, Where::Simulated("opteron-48".to_owned()));
         assert_eq!(figure.contenders[0].with["of"].to_string(), "3");
+        let needed = Need::Command("memcached".to_owned());
+        assert_eq!(figure.contenders[0].needs, Some(needed));
         assert!(figure.answers_to("group") && figure.answers_to("name"));
     }
 
@@ -308,6 +311,7 @@ mod tests {
             ("values = [1, 48]", "values = [1, 48]\nquick = [2]", "quick"),
             ("values = [1, 48]", "values = \"all\"", "machine"),
             ("kind", "differs = \"much\"\nkind", "differs"),
+            ("role", "needs = { library = \"c\" }\nrole", "library"),
         ] {
             let wrong = RIGHT.replace(find, replace);
             assert_ne!(wrong, RIGHT);

@@ -13,6 +13,7 @@ mod faults;
 mod given;
 mod locks;
 mod mappings;
+mod memcached;
 mod memory;
 mod mixture;
 mod objects;
@@ -29,6 +30,9 @@ use std::fmt;
 
 pub use given::{Given, Time};
 pub use values::Values;
+
+/// The word by which the command that runs cells is told to run one: before a program's name and its parameters.
+pub const CELL: &str = "figures-cell";
 
 /// A workload by name.
 #[derive(Clone, Copy)]
@@ -86,7 +90,7 @@ impl ProgramError {
 }
 
 /// The rooms' tables.
-const ROOMS: [&[Program]; 16] = [
+const ROOMS: [&[Program]; 17] = [
     &duels::PROGRAMS,
     &shared::PROGRAMS,
     &tables::PROGRAMS,
@@ -101,6 +105,7 @@ const ROOMS: [&[Program]; 16] = [
     &sections::PROGRAMS,
     &caches::PROGRAMS,
     &mappings::PROGRAMS,
+    &memcached::PROGRAMS,
     &faults::PROGRAMS,
     &mixture::PROGRAMS,
 ];

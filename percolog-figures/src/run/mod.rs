@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 pub use laboratory::{CellError, Laboratory, SEED};
 pub use plan::{Cell, Place, Size, places};
 
-use crate::catalogue::Figure;
+use crate::catalogue::{Figure, Need};
 use crate::store::{Build, FORMAT, Found, Host, Results, Store, StoreError};
 
 /// What is to be made, and what it is made with.
@@ -303,11 +303,26 @@ fn task<'f>(figure: &'f Figure, order: &Order, store: &Store) -> Result<Task<'f>
     })
 }
 
+/// What is missing of it, and the way to it.
+fn missing_need(need: &Need, order: &Order) -> Option<String> {
+    match need {
+        Need::Feature(feature) => (!order.features.contains(feature))
+            .then(|| format!("not built in: it needs `--features {feature}`")),
+        Need::Command(command) => {
+            let folders = std::env::var_os("PATH").unwrap_or_default();
+            let is_there =
+                std::env::split_paths(&folders).any(|folder| folder.join(command).is_file());
+            (!is_there).then(|| format!("not installed: it needs the command `{command}`"))
+        }
+    }
+}
+
 fn run_place(place: &Place, order: &Order, laboratory: &Laboratory) -> Found {
-    if let Some(feature) = &place.needs
-        && !order.features.contains(feature)
+    if let Some(why) = place
+        .needs
+        .as_ref()
+        .and_then(|need| missing_need(need, order))
     {
-        let why = format!("not built in: it needs `--features {feature}`");
         return Found::skipped(place, why);
     }
     let started = Instant::now();

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-use crate::catalogue::{Contender, Figure, TimeOf, Where};
+use crate::catalogue::{Contender, Figure, Need, TimeOf, Where};
 
 /// How much of a figure is made.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -81,8 +81,8 @@ pub struct Place {
     pub row: Option<u64>,
     /// What is run for it.
     pub cell: Cell,
-    /// The feature without which it is skipped.
-    pub needs: Option<String>,
+    /// Without what it is skipped.
+    pub needs: Option<Need>,
 }
 
 /// All cells of a figure, on a machine with so many processors; contenders take turns, so that a slow moment meets all of them alike.

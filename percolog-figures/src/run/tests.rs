@@ -2,7 +2,7 @@ use std::cell::Cell as Count;
 use std::ffi::OsString;
 
 use super::*;
-use crate::catalogue;
+use crate::catalogue::{self, Need};
 
 /// Stops after so many cells.
 #[derive(Default)]
@@ -118,7 +118,8 @@ fn what_fails_is_in_the_results_and_tried_again() {
     let folder = tempfile::tempdir().expect("a folder");
     let store = Store::create(folder.path().to_path_buf()).expect("a folder");
     let (mut figure, order) = (figure(), order());
-    figure.contenders[0].needs = Some("a-feature".to_owned());
+    figure.contenders[0].needs = Some(Need::Feature("a-feature".to_owned()));
+    figure.contenders[1].needs = Some(Need::Command("no-such-command".to_owned()));
     let figures = std::slice::from_ref(&figure);
     let failing = Laboratory::new("/bin/false".into(), []);
     let mut progress = Until::default();
@@ -128,6 +129,9 @@ fn what_fails_is_in_the_results_and_tried_again() {
     assert!(results.cells.iter().all(|found| found.failure.is_some()));
     let skipped = results.cells[0].failure.as_deref().unwrap_or_default();
     assert!(skipped.contains("--features a-feature"), "{skipped}");
+    let skipped = results.cells[1].failure.as_deref().unwrap_or_default();
+    assert!(skipped.contains("`no-such-command`"), "{skipped}");
+    assert!(results.cells[1].skipped);
 
     let mut progress = Until::default();
     let laboratory = laboratory(&folder);
@@ -135,7 +139,7 @@ fn what_fails_is_in_the_results_and_tried_again() {
     assert_eq!(progress.told.1, 0);
     let results = store.read(&figure.name).expect("it can be read");
     let cells = results.expect("it is complete").cells;
-    assert!(cells[1..].iter().any(|found| found.failure.is_none()));
+    assert!(cells[2..].iter().any(|found| found.failure.is_none()));
 }
 
 #[test]

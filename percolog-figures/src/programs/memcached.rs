@@ -1,0 +1,295 @@
+//! Caches behind memcached's protocol, on this machine's loopback: memcached itself, and a server over a cache of this process' kind.
+//!
+//! The server is always a process of its own, since a client that shared its memory would spare it what switching between two costs. One
+//! program, `memcached-server`, is all servers: it says on which port somebody listens and whose processors' time is to be looked at, and
+//! stays until its standard input is closed, which the end of the asking process does too, however it comes.
+
+use std::fs;
+use std::io::{self, BufRead, BufReader, Read, Write};
+use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream};
+use std::process::{Child, ChildStdin, Command, Stdio};
+use std::sync::Arc;
+use std::thread;
+use std::time::{Duration, Instant};
+
+use percolog_bench::memcached::{Items, Load, LockedItems, OurItems, run as ask, serve};
+
+use super::{Given, Program, ProgramError, Time, Values};
+
+pub(super) const PROGRAMS: [Program; 2] = [
+    Program {
+        name: "memcached",
+        about: "requests over loopback, `gets` to each set, `pipeline` at once, to a server over a cache; the server's processor time",
+        run,
+    },
+    Program {
+        name: SERVER,
+        about: "the server that `memcached` asks, until standard input is closed",
+        run: run_server,
+    },
+];
+
+const SERVER: &str = "memcached-server";
+
+/// Who serves.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Kind {
+    Percolog,
+    Locked,
+    Memcached,
+}
+
+const KINDS: [(&str, Kind); 3] = [
+    ("percolog", Kind::Percolog),
+    ("locked", Kind::Locked),
+    ("memcached", Kind::Memcached),
+];
+
+impl Kind {
+    fn word(self) -> &'static str {
+        match self {
+            Self::Percolog => "percolog",
+            Self::Locked => "locked",
+            Self::Memcached => "memcached",
+        }
+    }
+
+    fn name(self) -> &'static str {
+        match self {
+            Self::Percolog => OurItems::NAME,
+            Self::Locked => LockedItems::NAME,
+            Self::Memcached => "memcached",
+        }
+    }
+}
+
+/// What each may keep: more than there is.
+const BYTES: usize = 256 << 20;
+
+/// Requests of each thread before it begins again.
+const TRACE: usize = 1 << 18;
+
+fn run(given: &mut Given) -> Result<Values, ProgramError> {
+    let kind = given.choice("structure", &KINDS)?;
+    let load = Load {
+        keys: given.number("keys", 1..=1 << 20)? as usize,
+        gets: given.number("gets", 0..=1000)?,
+        pipeline: given.number("pipeline", 1..=256)? as usize,
+        trace: TRACE,
+    };
+    if let Time::Cycles { .. } = given.time {
+        return Err(ProgramError::Missing("milliseconds"));
+    }
+    let server = Server::start(kind, given.threads).map_err(ProgramError::failed)?;
+    let time = || processor_time(server.process);
+    let outcome = ask(kind.name(), server.address, given.settings(), load, time)
+        .map_err(ProgramError::failed)?;
+    Ok(Values::of_cell(&outcome.cell).with("server_ns", outcome.server_nanoseconds))
+}
+
+/// Why there is no server.
+#[derive(Debug, thiserror::Error)]
+enum ServerError {
+    #[error("cannot start {what}: {source}")]
+    NotStarted {
+        what: &'static str,
+        source: io::Error,
+    },
+    #[error("the server did not say where it listens")]
+    Mute,
+    #[error("memcached does not listen: {0}")]
+    Deaf(String),
+    #[error("the server: {0}")]
+    Io(#[from] io::Error),
+    #[error("the cache: {0}")]
+    Cache(String),
+}
+
+/// A server that ends with this value.
+struct Server {
+    child: Child,
+    /// While it is open, there is somebody to serve.
+    open: Option<ChildStdin>,
+    address: SocketAddr,
+    /// Whose time counts: the child, or what that has started.
+    process: u32,
+}
+
+impl Server {
+    /// Starts this command once more, as a server for so many connections.
+    fn start(kind: Kind, connections: usize) -> Result<Self, ServerError> {
+        let what = "the server";
+        let not_started = |source| ServerError::NotStarted { what, source };
+        let mut child = Command::new(std::env::current_exe().map_err(not_started)?)
+            .args([super::CELL, SERVER, "milliseconds=1"])
+            .arg(format!("structure={}", kind.word()))
+            .arg(format!("threads={connections}"))
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .spawn()
+            .map_err(not_started)?;
+        let open = child.stdin.take();
+        let said = child.stdout.take();
+        let mut server = Self {
+            child,
+            open,
+            address: SocketAddr::from((Ipv4Addr::LOCALHOST, 0)),
+            process: 0,
+        };
+        let mut line = String::new();
+        if let Some(said) = said {
+            BufReader::new(said).read_line(&mut line)?;
+        }
+        let mut words = line.split_whitespace();
+        let port = words.next().and_then(|word| word.parse().ok());
+        let process = words.next().and_then(|word| word.parse().ok());
+        let (Some(port), Some(process)) = (port, process) else {
+            return Err(ServerError::Mute);
+        };
+        server.address.set_port(port);
+        server.process = process;
+        Ok(server)
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        drop(self.open.take());
+        end(&mut self.child);
+    }
+}
+
+/// Waits a moment for a process that is to end, and then ends it.
+fn end(child: &mut Child) {
+    const MOMENT: Duration = Duration::from_secs(5);
+    let started = Instant::now();
+    while started.elapsed() < MOMENT {
+        if !matches!(child.try_wait(), Ok(None)) {
+            return;
+        }
+        thread::sleep(Duration::from_millis(2));
+    }
+    // It has ended by itself if it cannot be killed.
+    let _ = child.kill();
+    let _ = child.wait();
+}
+
+/// How long the threads of a process have run, from what Linux says of each.
+fn processor_time(process: u32) -> io::Result<Duration> {
+    let mut nanoseconds = 0;
+    for task in fs::read_dir(format!("/proc/{process}/task"))? {
+        let said = fs::read_to_string(task?.path().join("schedstat"))?;
+        let first = said.split_whitespace().next();
+        nanoseconds += first
+            .and_then(|word| word.parse::<u64>().ok())
+            .ok_or(io::ErrorKind::InvalidData)?;
+    }
+    Ok(Duration::from_nanos(nanoseconds))
+}
+
+fn run_server(given: &mut Given) -> Result<Values, ProgramError> {
+    let kind = given.choice("structure", &KINDS)?;
+    let connections = given.threads;
+    let served = match kind {
+        Kind::Percolog => OurItems::new(BYTES)
+            .map_err(|error| ServerError::Cache(error.to_string()))
+            .and_then(serve_here),
+        Kind::Locked => serve_here(LockedItems::new(BYTES / 256)),
+        Kind::Memcached => serve_as_memcached(connections),
+    };
+    served.map_err(ProgramError::failed)?;
+    Ok(Values::default())
+}
+
+/// Says where somebody listens, and waits until nobody asks any more.
+fn announce(port: u16, process: u32) -> io::Result<()> {
+    let mut out = io::stdout().lock();
+    writeln!(out, "{port} {process}")?;
+    out.flush()?;
+    drop(out);
+    io::stdin().lock().read_to_end(&mut Vec::new())?;
+    Ok(())
+}
+
+fn serve_here<T: Items + 'static>(items: T) -> Result<(), ServerError> {
+    let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?;
+    let port = listener.local_addr()?.port();
+    // It ends with the process; if it ends before, clients see that nobody listens.
+    thread::spawn(move || serve(&listener, &Arc::new(items)));
+    Ok(announce(port, std::process::id())?)
+}
+
+/// How often another port is tried: somebody may take one between two looks.
+const TRIES: u32 = 3;
+
+/// How long memcached may take until it listens.
+const PATIENCE: Duration = Duration::from_secs(10);
+
+fn serve_as_memcached(connections: usize) -> Result<(), ServerError> {
+    let processors = thread::available_parallelism().map_or(1, usize::from);
+    let threads = connections.min(processors);
+    let mut tries = 0;
+    loop {
+        tries += 1;
+        let mut memcached = Memcached::start(threads)?;
+        match memcached.wait_until_it_listens() {
+            Ok(()) => return Ok(announce(memcached.port, memcached.child.id())?),
+            Err(error) if tries == TRIES => return Err(error),
+            Err(_) => {}
+        }
+    }
+}
+
+/// A memcached that ends with this value.
+struct Memcached {
+    child: Child,
+    port: u16,
+}
+
+impl Memcached {
+    fn start(threads: usize) -> Result<Self, ServerError> {
+        // Free a moment ago.
+        let port = TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?
+            .local_addr()?
+            .port();
+        let megabytes = (BYTES >> 20).to_string();
+        let child = Command::new("memcached")
+            .args(["-l", "127.0.0.1", "-U", "0", "-m", &megabytes])
+            .args(["-p", &port.to_string(), "-t", &threads.to_string()])
+            // It does not run as root; for anybody else this changes nothing.
+            .args(["-u", "nobody"])
+            .stdin(Stdio::null())
+            .stdout(Stdio::null())
+            .spawn()
+            .map_err(|source| ServerError::NotStarted {
+                what: "memcached",
+                source,
+            })?;
+        Ok(Self { child, port })
+    }
+
+    fn wait_until_it_listens(&mut self) -> Result<(), ServerError> {
+        let address = SocketAddr::from((Ipv4Addr::LOCALHOST, self.port));
+        let started = Instant::now();
+        loop {
+            if let Some(status) = self.child.try_wait()? {
+                return Err(ServerError::Deaf(status.to_string()));
+            }
+            match TcpStream::connect_timeout(&address, PATIENCE) {
+                Ok(_) => return Ok(()),
+                Err(error) if started.elapsed() > PATIENCE => {
+                    return Err(ServerError::Deaf(error.to_string()));
+                }
+                Err(_) => thread::sleep(Duration::from_millis(2)),
+            }
+        }
+    }
+}
+
+impl Drop for Memcached {
+    fn drop(&mut self) {
+        // It has ended by itself if it cannot be killed.
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
