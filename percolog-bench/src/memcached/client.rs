@@ -51,7 +51,8 @@ pub fn run(
     server_time: impl Fn() -> io::Result<Duration> + Sync,
 ) -> Result<Outcome, RunError> {
     let wrong = |detail: String| RunError::WrongState { structure, detail };
-    fill(address, load.keys).map_err(wrong)?;
+    // Open until the end, so that what serves it is still there when time is read.
+    let _filled = fill(address, load.keys).map_err(wrong)?;
     let asked = Asking {
         address,
         load,
@@ -95,8 +96,8 @@ fn write_get(number: u64, into: &mut String) {
     into.push_str("\r\n");
 }
 
-/// Sets all keys.
-fn fill(address: SocketAddr, keys: usize) -> Result<(), String> {
+/// Sets all keys, and gives the connection that was used.
+fn fill(address: SocketAddr, keys: usize) -> Result<Connection, String> {
     const AT_ONCE: usize = 64;
     let mut connection = Connection::open(address)?;
     let numbers: Vec<u64> = (0..keys as u64).collect();
@@ -104,7 +105,7 @@ fn fill(address: SocketAddr, keys: usize) -> Result<(), String> {
         let asked: Vec<Asked> = some.iter().map(|number| Asked::Set(*number)).collect();
         connection.ask(&asked)?;
     }
-    Ok(())
+    Ok(connection)
 }
 
 /// A request that was sent.

@@ -47,6 +47,13 @@ fn servers_are_asked_and_their_time_is_counted() {
             for value in ["rate", "server_ns", "operations"] {
                 assert!(values[value].as_f64() > Some(0.0), "{kind}: {values}");
             }
+            // A request that waits for the one before costs two system calls.
+            if pipeline == "pipeline=1" {
+                assert!(
+                    values["server_ns"].as_f64() > Some(100.0),
+                    "{kind}: {values}"
+                );
+            }
         }
     }
 }

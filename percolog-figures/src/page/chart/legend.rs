@@ -9,8 +9,14 @@ use super::{Drawn, Look, TEXT};
 /// A line of a legend.
 const LINE: i32 = 21;
 
-/// About what a letter takes.
-const LETTER: f64 = 7.2;
+/// About what a name takes: nobody knows which font it will be shown in, so those that are wide in any are.
+fn length(name: &str) -> i32 {
+    let letter = |letter: char| match letter {
+        'A'..='Z' | 'm' | 'w' | '<' | '>' | '%' | '+' | '=' => 10.4,
+        _ => 7.2,
+    };
+    name.chars().map(letter).sum::<f64>().ceil() as i32
+}
 
 /// An entry: a look, a name, and whether it is hollow, as what was published is.
 pub(super) struct Entry {
@@ -25,7 +31,7 @@ pub(super) fn layout(entries: &[Entry], width: u32) -> (Vec<(i32, i32)>, i32) {
     let (mut x, mut y) = (8, 6 + LINE / 2);
     let mut places = Vec::with_capacity(entries.len());
     for entry in entries {
-        let own = 26 + (entry.name.chars().count() as f64 * LETTER).ceil() as i32 + 14;
+        let own = 26 + length(&entry.name) + 14;
         if x + own > width && x > 8 {
             x = 8;
             y += LINE;
