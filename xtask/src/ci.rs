@@ -8,7 +8,7 @@ use anyhow::{Context, Result};
 
 use crate::counts::Counts;
 use crate::report::{Counting, Report};
-use crate::test::{self, LESS_WORK, LIMIT, cargo};
+use crate::test::{self, LESS_WORK, LIMIT, SIMULATIONS_LIMIT, cargo};
 use crate::toolchain::{self, Toolchain};
 use crate::tools::Tools;
 use crate::workspace::Workspace;
@@ -105,7 +105,12 @@ fn figures(workspace: &Workspace, report: &mut Report) {
     let folder = workspace.target_for("figures");
     let mut command = cargo(workspace, &["run", "--release", "--", "figures", "run"]);
     command.args(["--quick", "--results"]).arg(folder);
-    report.run("figures, a quick look", Counting::One, LIMIT, &mut command);
+    report.run(
+        "figures, a quick look",
+        Counting::One,
+        SIMULATIONS_LIMIT,
+        &mut command,
+    );
 }
 
 /// Each promise, broken once: the tests must notice.

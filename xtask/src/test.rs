@@ -14,7 +14,7 @@ use crate::workspace::Workspace;
 pub(crate) const LIMIT: Duration = Duration::from_secs(1500);
 
 /// The same for simulations: how long they take depends on how fast a machine switches between threads, which differs by a factor of three.
-const SIMULATIONS_LIMIT: Duration = Duration::from_secs(2700);
+pub(crate) const SIMULATIONS_LIMIT: Duration = Duration::from_secs(2700);
 
 /// Linux with the other C library: no rseq registration, other thread-local storage, other locks.
 const MUSL: &str = "x86_64-unknown-linux-musl";
