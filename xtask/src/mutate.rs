@@ -21,8 +21,11 @@ use crate::workspace::{self, Workspace};
 /// The list, inside the tree.
 const LIST: &str = "xtask/mutations.toml";
 
-/// What a command may take that has to be built first: the unbroken tree, before any mutation.
-const FIRST_BUILD: Duration = Duration::from_secs(600);
+/// What building may take: a slow machine is no finding.
+const BUILD: Duration = Duration::from_secs(1500);
+
+/// How often a break is tried that nobody notices.
+const TRIES: u32 = 3;
 
 /// How long the checks of every change try mutations, at most. Each change begins with another one, so that all have their turn; who
 /// changes what a mutation breaks tries that one by its name.
@@ -47,12 +50,12 @@ pub(crate) struct Mutation {
     /// What it replaces; this must be there exactly once.
     find: String,
     replace: String,
-    /// The command that must fail with it; split at spaces, no shell.
+    /// The command that must fail with it, a `cargo test` with or without a filter; split at spaces, no shell.
     test: String,
     /// Variables for the command.
     #[serde(default)]
     environment: BTreeMap<String, String>,
-    /// How long the command may run, building included.
+    /// How long the command may run, once all is built.
     #[serde(default = "default_timeout")]
     timeout_seconds: u64,
     /// Whether running past that time is what the break is expected to do, as a deadlock is.
@@ -66,15 +69,11 @@ fn default_timeout() -> u64 {
 
 impl Mutation {
     /// Its command, to be run in the copy; every set of compiler flags has a target folder of its own.
-    fn command(&self, tree: &Path, targets: &Path) -> Result<Command> {
-        let mut words = self.test.split_whitespace();
-        let Some(program) = words.next() else {
-            bail!("mutation `{}` has an empty test command", self.name)
-        };
-        let mut command = Command::new(program);
+    fn command(&self, tree: &Path, targets: &Path) -> Command {
+        let mut command = Command::new("cargo");
         process::clean(&mut command)
             .current_dir(tree)
-            .args(words)
+            .args(self.test.split_whitespace().skip(1))
             .envs(&self.environment);
         let flags = self.environment.get("RUSTFLAGS").map_or("", String::as_str);
         let folder: String = flags
@@ -82,7 +81,7 @@ impl Mutation {
             .filter(|c| c.is_ascii_alphanumeric() || *c == '_')
             .collect();
         command.env("CARGO_TARGET_DIR", targets.join(format!("target-{folder}")));
-        Ok(command)
+        command
     }
 }
 
@@ -240,6 +239,12 @@ fn parse(text: &str) -> Result<Vec<Mutation>> {
         if mutation.find == mutation.replace || mutation.find.is_empty() {
             bail!("mutation `{}` changes nothing", mutation.name);
         }
+        if !mutation.test.starts_with("cargo test ") || mutation.test.contains(" -- ") {
+            bail!(
+                "mutation `{}`: its test is no `cargo test` with a filter",
+                mutation.name
+            );
+        }
     }
     Ok(list.mutations)
 }
@@ -324,17 +329,24 @@ impl Workshop {
         Ok(fates)
     }
 
-    fn run(&self, mutation: &Mutation, limit: Duration) -> Result<Outcome> {
-        process::run(
-            &mut mutation.command(&self.tree, &self.targets)?,
-            limit,
-            None,
-            self.verbose,
-        )
+    /// Runs a mutation's command; or, if what it tests cannot be built, gives the outcome of that.
+    fn build_and_run(&self, mutation: &Mutation) -> Result<Outcome> {
+        let command = || mutation.command(&self.tree, &self.targets);
+        let mut building = command();
+        building.arg("--no-run");
+        let built = process::run(&mut building, BUILD, None, self.verbose)?;
+        if built.status.is_none() {
+            bail!("`{}` was not built in {} s", mutation.test, BUILD.as_secs());
+        }
+        if !built.success() {
+            return Ok(built);
+        }
+        let limit = Duration::from_secs(mutation.timeout_seconds);
+        process::run(&mut command(), limit, None, self.verbose)
     }
 
     fn passes_unbroken(&self, mutation: &Mutation) -> Result<bool> {
-        let outcome = self.run(mutation, FIRST_BUILD)?;
+        let outcome = self.build_and_run(mutation)?;
         let ran = Counts::read(&outcome.output).passed;
         if !outcome.success() && !self.verbose {
             print_failure(&outcome.output);
@@ -347,7 +359,7 @@ impl Workshop {
 
     /// Runs a mutation's command on the broken tree.
     fn run_once(&self, mutation: &Mutation) -> Result<Outcome> {
-        let outcome = self.run(mutation, Duration::from_secs(mutation.timeout_seconds))?;
+        let outcome = self.build_and_run(mutation)?;
         if outcome.status.is_none() {
             // A compiler that was stopped in the middle may leave what the next one trips over.
             let half_done = self.targets.join("debug/incremental");
@@ -355,6 +367,21 @@ impl Workshop {
                 fs::remove_dir_all(&half_done)
                     .with_context(|| format!("removing {}", half_done.display()))?;
             }
+        }
+        Ok(outcome)
+    }
+
+    /// A break of what threads do to each other can go unnoticed once in a while, or make threads wait for each other where it mostly makes
+    /// them fail: then the last try decides.
+    fn run_until_it_is_noticed(&self, mutation: &Mutation) -> Result<Outcome> {
+        let mut outcome = self.run_once(mutation)?;
+        for _ in 1..TRIES {
+            if outcome.status.is_some_and(|status| !status.success())
+                || (outcome.status.is_none() && mutation.may_hang)
+            {
+                break;
+            }
+            outcome = self.run_once(mutation)?;
         }
         Ok(outcome)
     }
@@ -378,15 +405,7 @@ impl Workshop {
             fs::write(&path, text).with_context(|| format!("writing {}", path.display()))
         };
         write(&sound.replacen(&mutation.find, &mutation.replace, 1))?;
-        // A break of what threads do to each other can go unnoticed once in a while, or make threads wait for each other where it
-        // mostly makes them fail: then the second try decides.
-        let outcome = self.run_once(mutation).and_then(|outcome| {
-            if outcome.success() || (outcome.status.is_none() && !mutation.may_hang) {
-                self.run_once(mutation)
-            } else {
-                Ok(outcome)
-            }
-        });
+        let outcome = self.run_until_it_is_noticed(mutation);
         write(&sound)?;
         let outcome = outcome?;
         let fate = judge(mutation, &outcome);

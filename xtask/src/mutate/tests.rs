@@ -199,12 +199,16 @@ fn the_copy_follows_the_tree() {
 
 #[test]
 fn a_faulty_list_is_refused() {
-    let entry = "[[mutation]]\nname = 'a'\npromise = 'p'\nfile = 'f'\nfind = 'x'\nreplace = 'y'\ntest = 'true'\n";
+    let entry = "[[mutation]]\nname = 'a'\npromise = 'p'\nfile = 'f'\nfind = 'x'\nreplace = 'y'\ntest = 'cargo test t'\n";
     assert_eq!(parse(entry).unwrap().len(), 1);
     assert!(parse("").unwrap().is_empty());
     let twice = parse(&format!("{entry}{entry}")).unwrap_err().to_string();
     assert!(twice.contains("two mutations are called `a`"), "{twice}");
     let nothing = parse(&entry.replace("'y'", "'x'")).unwrap_err().to_string();
     assert!(nothing.contains("changes nothing"), "{nothing}");
+    for other in ["'true'", "'cargo test t -- --exact'"] {
+        let other = parse(&entry.replace("'cargo test t'", other)).unwrap_err();
+        assert!(other.to_string().contains("no `cargo test`"), "{other}");
+    }
     assert!(parse(&entry.replace("promise", "premise")).is_err());
 }
