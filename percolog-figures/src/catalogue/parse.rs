@@ -311,7 +311,7 @@ mod tests {
             ("values = [1, 48]", "values = [1, 48]\nquick = [2]", "quick"),
             ("values = [1, 48]", "values = \"all\"", "machine"),
             ("kind", "differs = \"much\"\nkind", "differs"),
-            ("role", "needs = { library = \"c\" }\nrole", "library"),
+            ("command =", "library =", "library"),
         ] {
             let wrong = RIGHT.replace(find, replace);
             assert_ne!(wrong, RIGHT);
