@@ -256,7 +256,7 @@ impl<T: Fn() -> io::Result<Duration> + Sync> Workload for Asking<T> {
             let number = client.trace[client.at % client.trace.len()];
             client
                 .batch
-                .push(if client.at as u64 % (self.load.gets + 1) == 0 {
+                .push(if (client.at as u64).is_multiple_of(self.load.gets + 1) {
                     Asked::Set(number)
                 } else {
                     Asked::Get(number)
