@@ -308,12 +308,9 @@ fn missing_need(need: &Need, order: &Order) -> Option<String> {
     match need {
         Need::Feature(feature) => (!order.features.contains(feature))
             .then(|| format!("not built in: it needs `--features {feature}`")),
-        Need::Command(command) => {
-            let folders = std::env::var_os("PATH").unwrap_or_default();
-            let is_there =
-                std::env::split_paths(&folders).any(|folder| folder.join(command).is_file());
-            (!is_there).then(|| format!("not installed: it needs the command `{command}`"))
-        }
+        Need::Command(command) => percolog_sim::run::installed(command)
+            .is_none()
+            .then(|| format!("not installed: it needs the command `{command}`")),
     }
 }
 

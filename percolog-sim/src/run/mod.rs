@@ -26,6 +26,7 @@ use std::time::Duration;
 pub use error::{FunctionFault, ProgramFault, SimulationError};
 pub use free::{Free, FreeError, Freed};
 pub use part::Skip;
+pub use program::installed;
 pub use qemu::{available, available_for_aarch64};
 
 use crate::model::Machine;

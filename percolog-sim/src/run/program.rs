@@ -31,7 +31,7 @@ pub(super) fn find(typed: &OsStr) -> Result<Program, SimulationError> {
     let path = if typed.as_bytes().contains(&b'/') {
         PathBuf::from(typed)
     } else {
-        in_path(typed, std::env::var_os("PATH").as_deref())
+        installed(typed)
             .ok_or_else(|| SimulationError::NotInPath(typed.to_string_lossy().into_owned()))?
     };
     let mut program = Program {
@@ -73,6 +73,12 @@ pub(super) fn find(typed: &OsStr) -> Result<Program, SimulationError> {
         path: PathBuf::from(typed),
         why: ProgramFault::Nested,
     })
+}
+
+/// The file that a shell would run for a command of this name, which is no path; `None` if none in `PATH` can be executed.
+#[must_use]
+pub fn installed(command: impl AsRef<OsStr>) -> Option<PathBuf> {
+    in_path(command.as_ref(), std::env::var_os("PATH").as_deref())
 }
 
 /// The first executable file of that name in the folders of `path`.

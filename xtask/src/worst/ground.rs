@@ -8,6 +8,7 @@ use std::time::Duration;
 use anyhow::{Context, Result, bail};
 
 use crate::process;
+use crate::tools::on_path;
 use crate::workspace::Workspace;
 
 /// The longest that anything may take to be built.
@@ -62,13 +63,13 @@ impl Ground {
         }
         let ground = Self {
             percolog: workspace.target.join("debug").join("percolog"),
-            time: find("time"),
+            time: on_path("time"),
             hidden,
             root: workspace.root.clone(),
             target: workspace.target.clone(),
             folder,
         };
-        find("qemu-x86_64").context("qemu-x86_64 is missing: apt-get install qemu-user")?;
+        on_path("qemu-x86_64").context("qemu-x86_64 is missing: apt-get install qemu-user")?;
         ground.cargo(&["build", "--package", "percolog-cli"])?;
         Ok(ground)
     }
@@ -97,7 +98,7 @@ impl Ground {
 
     /// Looks whether a program is here, and says what to install if not.
     pub(crate) fn needs(&self, program: &str, package: &str) -> Result<PathBuf> {
-        find(program).with_context(|| format!("{program} is missing: apt-get install {package}"))
+        on_path(program).with_context(|| format!("{program} is missing: apt-get install {package}"))
     }
 
     /// Runs a command in a folder.
@@ -168,11 +169,4 @@ impl Ground {
         text.truncate(size);
         fs::write(self.path(name), text).with_context(|| format!("writing {name}"))
     }
-}
-
-/// A program of the search path.
-pub(crate) fn find(program: &str) -> Option<PathBuf> {
-    std::env::split_paths(&std::env::var_os("PATH")?)
-        .map(|folder| folder.join(program))
-        .find(|path| path.is_file())
 }

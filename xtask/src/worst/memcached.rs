@@ -9,7 +9,8 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, ensure};
 
-use super::ground::{Ground, Guest, find};
+use super::ground::{Ground, Guest};
+use crate::tools::on_path;
 
 /// Worker threads, and as many clients.
 const THREADS: usize = 24;
@@ -176,7 +177,7 @@ fn end(mut connection: BufReader<TcpStream>) -> Result<()> {
     loop {
         let line = line(&mut connection)?;
         if let Some(process) = line.strip_prefix("STAT pid ") {
-            let kill = find("kill").context("kill is missing: apt-get install procps")?;
+            let kill = on_path("kill").context("kill is missing: apt-get install procps")?;
             let status = std::process::Command::new(kill)
                 .args(["-TERM", process])
                 .status();
