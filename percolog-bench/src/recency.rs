@@ -444,8 +444,13 @@ mod tests {
             beside_idle::<OurOrder>,
             beside_idle::<ReplicatedOrder>,
         ] {
-            let cell = beside_idle(1, 2, Duration::from_millis(5)).expect("threads can be had");
-            assert!(cell.operations > 0);
+            // A busy machine may give the thread no time at all for a while: then it gets more of it.
+            let works = (0..8).any(|tries| {
+                let time = Duration::from_millis(5 << (2 * tries));
+                let cell = beside_idle(1, 2, time).expect("threads can be had");
+                cell.operations > 0
+            });
+            assert!(works, "it stands still beside idle threads");
         }
     }
 

@@ -94,6 +94,9 @@ struct Options {
     /// Leave out the step of this name, which was run before; may be given several times.
     #[arg(long, value_name = "NAME")]
     except: Vec<String>,
+    /// Remove what a step has built in a folder of its own once it is done: for a disk with little space.
+    #[arg(long)]
+    sweep: bool,
 }
 
 fn main() -> ExitCode {
@@ -142,5 +145,10 @@ fn prepare(workspace: &Workspace, options: &Options) -> Result<(Tools, Report)> 
         options.only.clone(),
         options.except.clone(),
     )?;
+    let report = if options.sweep {
+        report.sweeping()
+    } else {
+        report
+    };
     Ok((tools, report))
 }

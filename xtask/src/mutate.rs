@@ -74,6 +74,8 @@ impl Mutation {
         process::clean(&mut command)
             .current_dir(tree)
             .args(self.test.split_whitespace().skip(1))
+            // The same is built again and again here, whatever is best elsewhere.
+            .env_remove("CARGO_INCREMENTAL")
             .envs(&self.environment);
         let flags = self.environment.get("RUSTFLAGS").map_or("", String::as_str);
         let folder: String = flags

@@ -60,6 +60,42 @@ pub(crate) struct Report {
     except: Vec<String>,
     started: Instant,
     rows: Vec<Row>,
+    folders: Folders,
+}
+
+/// What to do with the folders that steps of their own flags build into: together they are many times what the others take.
+enum Folders {
+    /// They are there for the next run.
+    Kept,
+    /// Each goes once a step is done with it and the next one uses another: the one that is there now.
+    Swept(Option<PathBuf>),
+}
+
+impl Folders {
+    /// Before a step that builds into `next`, or into what all others share.
+    fn turn_to(&mut self, next: Option<PathBuf>) {
+        let Self::Swept(there) = self else { return };
+        if *there == next {
+            return;
+        }
+        let Some(done) = std::mem::replace(there, next) else {
+            return;
+        };
+        if done.exists()
+            && let Err(error) = fs::remove_dir_all(&done)
+        {
+            // No step fails of it; one that finds no space will.
+            println!("   {} could not be removed: {error}", done.display());
+        }
+    }
+}
+
+/// The folder that a command builds into, where it has one of its own.
+fn folder_of(command: &Command) -> Option<PathBuf> {
+    command
+        .get_envs()
+        .find(|(name, _)| *name == "CARGO_TARGET_DIR")
+        .and_then(|(_, value)| value.map(PathBuf::from))
 }
 
 impl Report {
@@ -78,7 +114,14 @@ impl Report {
             except,
             started: Instant::now(),
             rows: Vec::new(),
+            folders: Folders::Kept,
         })
+    }
+
+    /// Removes what a step builds in a folder of its own, once no step needs it any more.
+    pub(crate) fn sweeping(mut self) -> Self {
+        self.folders = Folders::Swept(None);
+        self
     }
 
     /// Whether the step is among those that were asked for.
@@ -157,6 +200,7 @@ impl Report {
             return;
         }
         println!("── {name}\n   {}", process::display(command));
+        self.folders.turn_to(folder_of(command));
         let log = self.logs.join(format!(
             "{}.log",
             name.replace(|c: char| !c.is_ascii_alphanumeric(), "-")
@@ -214,6 +258,7 @@ impl Report {
             return;
         }
         println!("── {name}");
+        self.folders.turn_to(None);
         let started = Instant::now();
         match step() {
             Ok((counts, failure)) => {
@@ -264,7 +309,8 @@ impl Report {
     }
 
     /// Prints the table and the line that counts tests, and tells whether nothing failed.
-    pub(crate) fn finish(&self) -> bool {
+    pub(crate) fn finish(&mut self) -> bool {
+        self.folders.turn_to(None);
         println!("\n{}", self.table());
         let mut total = Counts::default();
         for row in &self.rows {
@@ -410,6 +456,7 @@ fn blank_zero(number: u64) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::path::Path;
 
     fn report(folder: &tempfile::TempDir) -> Report {
         Report::new(folder.path().to_owned(), false, None, Vec::new()).unwrap()
@@ -475,6 +522,26 @@ mod tests {
         );
         assert_eq!(report.rows.len(), 1);
         assert!(report.finish());
+    }
+
+    #[test]
+    fn a_sweeping_run_keeps_what_the_next_step_still_needs_and_nothing_else() {
+        let folder = tempfile::tempdir().unwrap();
+        let mut report = report(&folder).sweeping();
+        let (shared, own) = (folder.path().join("shared"), folder.path().join("own"));
+        let build = |target: &Path, script: &str| {
+            let mut command = shell(script);
+            command.env("CARGO_TARGET_DIR", target);
+            command
+        };
+        let make = "mkdir -p \"$CARGO_TARGET_DIR\"";
+        let still_there = "test -d \"$CARGO_TARGET_DIR\"";
+        report.run("a", Counting::One, LIMIT, &mut build(&shared, make));
+        report.run("b", Counting::One, LIMIT, &mut build(&shared, still_there));
+        report.run("c", Counting::One, LIMIT, &mut build(&own, make));
+        assert!(!shared.exists() && own.exists());
+        assert!(report.finish());
+        assert!(!own.exists() && folder.path().join("a.log").exists());
     }
 
     #[test]
