@@ -1,17 +1,20 @@
 //! `Lru`: the order is exactly that of the last touches, and what is lost is counted.
 #![cfg(not(percolog_loom))]
 
-#[path = "linearizability/history.rs"]
+#[path = "common/history.rs"]
 mod history;
 #[path = "common/machine.rs"]
 mod machine;
+#[path = "common/model.rs"]
+mod model;
 #[path = "common/seed.rs"]
 mod seed;
 #[path = "common/share.rs"]
 mod share;
 
-use history::{Act, Done, Model, is_linearizable, record};
+use history::{is_linearizable, record, together};
 use machine::{Machine, be_moved, stand_on};
+use model::{Act, Model, Sequential};
 use percolog::collections::{Lru, LruBuilder};
 use proptest::prelude::*;
 use seed::seed;
@@ -168,53 +171,34 @@ fn touches_and_evictions_are_linearizable() {
         let builder = LruBuilder::new().limit(chance.usize(1..=4)).lossless();
         let lru = &build(builder);
         (0..3).for_each(|key| lru.insert(key));
-        let mut history: Vec<Done<Recency>> = Vec::new();
+        let mut history = Vec::new();
         record(0, &mut history, || Some(Act::Start(lru.order())));
-        let ready = &AtomicUsize::new(0);
-        let parts: Vec<Vec<Done<Recency>>> = thread::scope(|scope| {
-            let threads: Vec<_> = (0..THREADS)
-                .map(|process| {
-                    let mut chance = chance.fork();
-                    scope.spawn(move || {
-                        stand_on(SLOTS[process]);
-                        be_moved(chance.u64(..));
-                        let mut mine = Vec::new();
-                        ready.fetch_add(1, Ordering::SeqCst);
-                        while ready.load(Ordering::SeqCst) < THREADS {
-                            thread::yield_now();
-                        }
-                        for _ in 0..4 {
-                            let key = chance.u8(..4);
-                            record(process, &mut mine, || match chance.u8(..10) {
-                                0..4 => {
-                                    lru.touch(key);
-                                    Some(Act::Update(Update::Touch(key)))
-                                }
-                                4..6 => {
-                                    lru.insert(key);
-                                    Some(Act::Update(Update::Insert(key)))
-                                }
-                                6 => {
-                                    lru.remove(key);
-                                    Some(Act::Update(Update::Remove(key)))
-                                }
-                                7 | 8 => Some(Act::Update(Update::Evict(lru.evict()))),
-                                _ => Some(Act::Read(lru.order())),
-                            });
-                        }
-                        mine
-                    })
-                })
-                .collect();
-            threads
-                .into_iter()
-                .map(|thread| thread.join().expect("no panic"))
-                .collect()
-        });
-        history.extend(parts.into_iter().flatten());
+        history.extend(together(THREADS, &mut chance, |process, chance, mine| {
+            stand_on(SLOTS[process]);
+            be_moved(chance.u64(..));
+            for _ in 0..4 {
+                let key = chance.u8(..4);
+                record(process, mine, || match chance.u8(..10) {
+                    0..4 => {
+                        lru.touch(key);
+                        Some(Act::Update(Update::Touch(key)))
+                    }
+                    4..6 => {
+                        lru.insert(key);
+                        Some(Act::Update(Update::Insert(key)))
+                    }
+                    6 => {
+                        lru.remove(key);
+                        Some(Act::Update(Update::Remove(key)))
+                    }
+                    7 | 8 => Some(Act::Update(Update::Evict(lru.evict()))),
+                    _ => Some(Act::Read(lru.order())),
+                });
+            }
+        }));
         record(0, &mut history, || Some(Act::Read(lru.order())));
         assert!(
-            is_linearizable(&history),
+            is_linearizable::<Sequential<Recency>>(&history),
             "window {window} has no explanation: {history:#?}"
         );
     }

@@ -1,17 +1,20 @@
 //! `TableCache`: what a lookup returns is what the central table says, whatever copies there are.
 #![cfg(not(percolog_loom))]
 
-#[path = "linearizability/history.rs"]
+#[path = "common/history.rs"]
 mod history;
 #[path = "common/machine.rs"]
 mod machine;
+#[path = "common/model.rs"]
+mod model;
 #[path = "common/seed.rs"]
 mod seed;
 #[path = "common/share.rs"]
 mod share;
 
-use history::{Act, Done, Model, is_linearizable, record};
+use history::{is_linearizable, record, together};
 use machine::{Machine, be_moved, stand_on};
+use model::{Act, Model, Sequential};
 use percolog::collections::TableCache;
 use proptest::prelude::*;
 use seed::seed;
@@ -147,48 +150,29 @@ fn lookups_and_updates_are_linearizable() {
     let mut chance = fastrand::Rng::with_seed(seed());
     let table = &table();
     for window in 0..share(150) {
-        let mut history: Vec<Done<Register>> = Vec::new();
+        let mut history = Vec::new();
         record(0, &mut history, || Some(Act::Start(table.get(&KEY))));
-        let ready = &AtomicUsize::new(0);
-        let parts: Vec<Vec<Done<Register>>> = thread::scope(|scope| {
-            let threads: Vec<_> = (0..THREADS)
-                .map(|process| {
-                    let mut chance = chance.fork();
-                    scope.spawn(move || {
-                        stand_on(SLOTS[process]);
-                        be_moved(chance.u64(..));
-                        let mut mine = Vec::new();
-                        ready.fetch_add(1, Ordering::SeqCst);
-                        while ready.load(Ordering::SeqCst) < THREADS {
-                            thread::yield_now();
-                        }
-                        for _ in 0..4 {
-                            let value = chance.u8(..);
-                            record(process, &mut mine, || match chance.u8(..8) {
-                                0..5 => Some(Act::Read(table.get(&KEY))),
-                                5..7 => {
-                                    table.insert(KEY, value);
-                                    Some(Act::Update(Some(value)))
-                                }
-                                _ => {
-                                    table.remove(&KEY);
-                                    Some(Act::Update(None))
-                                }
-                            });
-                        }
-                        mine
-                    })
-                })
-                .collect();
-            threads
-                .into_iter()
-                .map(|thread| thread.join().expect("no panic"))
-                .collect()
-        });
-        history.extend(parts.into_iter().flatten());
+        history.extend(together(THREADS, &mut chance, |process, chance, mine| {
+            stand_on(SLOTS[process]);
+            be_moved(chance.u64(..));
+            for _ in 0..4 {
+                let value = chance.u8(..);
+                record(process, mine, || match chance.u8(..8) {
+                    0..5 => Some(Act::Read(table.get(&KEY))),
+                    5..7 => {
+                        table.insert(KEY, value);
+                        Some(Act::Update(Some(value)))
+                    }
+                    _ => {
+                        table.remove(&KEY);
+                        Some(Act::Update(None))
+                    }
+                });
+            }
+        }));
         record(0, &mut history, || Some(Act::Read(table.get(&KEY))));
         assert!(
-            is_linearizable(&history),
+            is_linearizable::<Sequential<Register>>(&history),
             "window {window} has no explanation: {history:#?}"
         );
     }

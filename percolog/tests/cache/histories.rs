@@ -1,15 +1,11 @@
 //! What threads do to a few keys is explained by an order in which each call takes effect at once.
 
+use crate::history::{Done, is_linearizable, record, together};
 use crate::share::share;
 use crate::{room_for, seed};
 use percolog::collections::Cache;
 use percolog::collections::cache::{Reason, Version, When};
 use percolog::reclaim::Domain;
-use std::sync::Barrier;
-use std::sync::atomic::{AtomicU64, Ordering};
-use std::thread;
-use todc_utils::linearizability::WGLChecker;
-use todc_utils::linearizability::history::{Action, History};
 use todc_utils::specifications::Specification;
 
 /// The item of a key: value and version.
@@ -62,8 +58,6 @@ impl Specification for Key {
     }
 }
 
-static TICKETS: AtomicU64 = AtomicU64::new(0);
-
 fn act(cache: &Cache<'_, u8, u64, crate::Hashes>, key: u8, chance: &mut fastrand::Rng) -> Call {
     let value = chance.u64(..);
     let section = cache.domain().enter();
@@ -97,65 +91,35 @@ fn act(cache: &Cache<'_, u8, u64, crate::Hashes>, key: u8, chance: &mut fastrand
     }
 }
 
-/// A ticket, who drew it, of which key, and a call that begins or ends with it.
-type Event = (u64, usize, u8, Action<Call>);
-
 /// Two keys in one chain, each with its own history; a third one comes and goes between them.
 #[test]
 fn calls_take_effect_at_once() {
     const THREADS: usize = 3;
-    let seed = seed::seed();
-    for round in 0..share(250) as u64 {
+    let mut chance = fastrand::Rng::with_seed(seed::seed());
+    for _ in 0..share(250) {
         let domain = Domain::new();
         let cache = room_for(100)
             .lists(1)
             .hasher(crate::Hashes { different: 1 })
             .build(&domain)
             .expect("there is memory");
-        let ready = Barrier::new(THREADS);
-        let parts: Vec<Vec<Event>> = thread::scope(|scope| {
-            let threads: Vec<_> = (0..THREADS)
-                .map(|thread| {
-                    let (cache, ready) = (&cache, &ready);
-                    scope.spawn(move || {
-                        let mut chance =
-                            fastrand::Rng::with_seed(seed ^ round << 8 ^ thread as u64);
-                        let mut done = Vec::new();
-                        ready.wait();
-                        for _ in 0..14 {
-                            let key = chance.u8(..3);
-                            // Sequentially consistent: whoever draws the smaller ticket came first, for every other thread.
-                            let called = TICKETS.fetch_add(1, Ordering::SeqCst);
-                            let call = act(cache, key, &mut chance);
-                            let returned = TICKETS.fetch_add(1, Ordering::SeqCst);
-                            done.push((called, thread, key, Action::Call(call.clone())));
-                            done.push((returned, thread, key, Action::Response(call)));
-                        }
-                        done
-                    })
-                })
-                .collect();
-            threads
-                .into_iter()
-                .map(|thread| thread.join().expect("no panic"))
-                .collect()
+        let history = together(THREADS, &mut chance, |thread, chance, mine| {
+            for _ in 0..14 {
+                let key = chance.u8(..3);
+                record(thread, mine, || Some((key, act(&cache, key, chance))));
+            }
         });
-        let mut all: Vec<_> = parts.into_iter().flatten().collect();
-        all.sort_by_key(|(ticket, ..)| *ticket);
         // Linearizable objects make a linearizable whole: each key is looked at for itself.
         for key in 0..3 {
-            let actions: Vec<_> = all
+            let of_the_key: Vec<Done<Call>> = history
                 .iter()
-                .filter(|(_, _, of, _)| *of == key)
-                .map(|(_, thread, _, action)| (*thread, action.clone()))
+                .filter(|done| done.act.0 == key)
+                .map(|done| (done.process, done.called, done.returned, done.act.1.clone()))
+                .map(Done::from)
                 .collect();
-            if actions.is_empty() {
-                continue;
-            }
-            let history = History::from_actions(actions.clone());
             assert!(
-                WGLChecker::<Key>::is_linearizable(history),
-                "no order explains {actions:#?}"
+                is_linearizable::<Key>(&of_the_key),
+                "no order explains {of_the_key:#?}"
             );
         }
     }

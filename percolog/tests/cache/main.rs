@@ -9,6 +9,8 @@ mod differential;
 #[cfg(unix)]
 mod forked;
 mod histories;
+#[path = "../common/history.rs"]
+mod history;
 mod misuse;
 #[path = "../common/seed.rs"]
 mod seed;

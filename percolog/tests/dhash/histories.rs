@@ -1,12 +1,11 @@
 //! Linearizable: threads record what they did to a few keys and saw, and a checker looks for an order that explains it.
 
+use crate::history::{Done, is_linearizable, record, together};
 use crate::seed::seed;
 use crate::share;
 use percolog::clustered::dhash::{DHash, ElementTable, LockedElement, Partitioned};
-use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread;
-use todc_utils::linearizability::WGLChecker;
-use todc_utils::linearizability::history::{Action, History};
 use todc_utils::specifications::Specification;
 
 const THREADS: usize = 3;
@@ -61,74 +60,25 @@ impl Specification for Sequential {
     }
 }
 
-type Done = (u64, u64, usize, Act);
-
-static TICKETS: AtomicU64 = AtomicU64::new(0);
-
-fn record(process: usize, history: &mut Vec<Done>, act: impl FnOnce() -> Act) {
-    // Sequentially consistent: whoever draws the smaller ticket came first, for every other thread.
-    let called = TICKETS.fetch_add(1, Ordering::SeqCst);
-    let act = act();
-    let returned = TICKETS.fetch_add(1, Ordering::SeqCst);
-    history.push((called, returned, process, act));
-}
-
-fn is_linearizable(history: &[Done]) -> bool {
-    let mut actions: Vec<_> = history
-        .iter()
-        .flat_map(|(called, returned, process, act)| {
-            [
-                (*called, *process, Action::Call(act.clone())),
-                (*returned, *process, Action::Response(act.clone())),
-            ]
-        })
-        .collect();
-    actions.sort_by_key(|(ticket, ..)| *ticket);
-    let actions = actions
-        .into_iter()
-        .map(|(_, process, action)| (process, action))
-        .collect();
-    WGLChecker::<Sequential>::is_linearizable(History::from_actions(actions))
-}
-
 /// Threads that overlap, each of which lives for the window or for one operation.
 fn window(
     chance: &mut fastrand::Rng,
     act: impl Fn(&mut fastrand::Rng, u64) -> Act + Sync,
-) -> Vec<Done> {
+) -> Vec<Done<Act>> {
     let short = chance.bool();
-    let ready = AtomicUsize::new(0);
-    thread::scope(|scope| {
-        let threads: Vec<_> = (0..THREADS)
-            .map(|process| {
-                let mut chance = chance.fork();
-                let (ready, act) = (&ready, &act);
-                scope.spawn(move || {
-                    let mut mine = Vec::new();
-                    ready.fetch_add(1, Ordering::SeqCst);
-                    while ready.load(Ordering::SeqCst) < THREADS {
-                        thread::yield_now();
-                    }
-                    for number in 0..OPERATIONS {
-                        let new = (process * OPERATIONS + number) as u64;
-                        let (mine, chance) = (&mut mine, &mut chance);
-                        let mut once = || record(process, mine, || act(chance, new));
-                        if short {
-                            thread::scope(|scope| {
-                                scope.spawn(once);
-                            });
-                        } else {
-                            once();
-                        }
-                    }
-                    mine
-                })
-            })
-            .collect();
-        threads
-            .into_iter()
-            .flat_map(|thread| thread.join().expect("no operation panics"))
-            .collect()
+    together(THREADS, chance, |process, chance, mine| {
+        for number in 0..OPERATIONS {
+            let new = (process * OPERATIONS + number) as u64;
+            let (mine, chance) = (&mut *mine, &mut *chance);
+            let mut once = || record(process, mine, || Some(act(chance, new)));
+            if short {
+                thread::scope(|scope| {
+                    scope.spawn(once);
+                });
+            } else {
+                once();
+            }
+        }
     })
 }
 
@@ -148,12 +98,12 @@ fn common<T: ElementTable<u64, u64>>(table: &T, chance: &mut fastrand::Rng, new:
     }
 }
 
-fn check(windows: usize, history: impl Fn(&mut fastrand::Rng) -> Vec<Done>) {
+fn check(windows: usize, history: impl Fn(&mut fastrand::Rng) -> Vec<Done<Act>>) {
     let mut chance = fastrand::Rng::with_seed(seed());
     for _ in 0..share(windows) {
         let history = history(&mut chance);
         assert!(
-            is_linearizable(&history),
+            is_linearizable::<Sequential>(&history),
             "no order of operations explains this:\n{history:#?}"
         );
     }
@@ -255,24 +205,29 @@ fn gathers_removals_and_evictions_are_linearizable() {
 #[test]
 fn what_is_found_after_its_removal_is_not_linearizable() {
     let history = [
-        (0, 1, 0, Act::FindOrAllocate(0, 1, 1)),
-        (2, 3, 1, Act::Empty(0, true)),
-        (4, 5, 0, Act::Find(0, Some(1))),
+        (0, 0, 1, Act::FindOrAllocate(0, 1, 1)),
+        (1, 2, 3, Act::Empty(0, true)),
+        (0, 4, 5, Act::Find(0, Some(1))),
     ];
-    assert!(!is_linearizable(&history));
+    assert!(!is_linearizable::<Sequential>(&history.map(Done::from)));
     let two_allocate = [
-        (0, 3, 0, Act::FindOrAllocate(0, 1, 1)),
-        (1, 2, 1, Act::FindOrAllocate(0, 2, 2)),
+        (0, 0, 3, Act::FindOrAllocate(0, 1, 1)),
+        (1, 1, 2, Act::FindOrAllocate(0, 2, 2)),
     ];
-    assert!(!is_linearizable(&two_allocate));
+    assert!(!is_linearizable::<Sequential>(
+        &two_allocate.map(Done::from)
+    ));
     // What was added to an element that was removed is not in the one that is there now; what was evicted is.
     for (sum, expected) in [(0, false), (1, true), (2, false)] {
         let history = [
-            (0, 1, 0, Act::Add(0, 1, 1)),
-            (2, 3, 0, Act::Empty(0, true)),
-            (4, 5, 0, Act::Add(0, 2, 2)),
-            (6, 7, 1, Act::GatherOf(0, Some((2, sum)))),
+            (0, 0, 1, Act::Add(0, 1, 1)),
+            (0, 2, 3, Act::Empty(0, true)),
+            (0, 4, 5, Act::Add(0, 2, 2)),
+            (1, 6, 7, Act::GatherOf(0, Some((2, sum)))),
         ];
-        assert_eq!(is_linearizable(&history), expected);
+        assert_eq!(
+            is_linearizable::<Sequential>(&history.map(Done::from)),
+            expected
+        );
     }
 }

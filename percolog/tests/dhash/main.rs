@@ -5,6 +5,8 @@ mod differential;
 #[cfg(target_os = "linux")]
 mod forked;
 mod histories;
+#[path = "../common/history.rs"]
+mod history;
 mod requests;
 #[path = "../common/seed.rs"]
 mod seed;

@@ -1,5 +1,6 @@
 //! Requests and who keeps them out.
 
+use crate::history::{Done, is_linearizable, record, together};
 use crate::seed::seed;
 use crate::share;
 use percolog::clustered::requests::{
@@ -9,8 +10,6 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::mpsc;
 use std::thread;
 use std::time::{Duration, Instant};
-use todc_utils::linearizability::WGLChecker;
-use todc_utils::linearizability::history::{Action, History};
 use todc_utils::specifications::Specification;
 
 /// Runs a test of both counters.
@@ -290,117 +289,81 @@ impl Specification for Sequential {
     }
 }
 
-type Done = (u64, u64, usize, Act);
-
 /// Threads of a window.
 const PROCESSES: usize = 4;
 
-static TICKETS: AtomicUsize = AtomicUsize::new(0);
-
-/// Runs a call and notes what it was: all of it happened at moments between the call and the return, in some order.
-fn record<const N: usize>(
+/// Runs a call that is two things: all of it happened at moments between the call and the return, in some order.
+fn record_both(
     process: usize,
-    history: &mut Vec<Done>,
-    call: impl FnOnce() -> [Option<Act>; N],
+    history: &mut Vec<Done<Act>>,
+    call: impl FnOnce() -> (Act, Option<Act>),
 ) {
-    // Sequentially consistent: whoever draws the smaller ticket came first, for every other thread.
-    let called = TICKETS.fetch_add(1, Ordering::SeqCst) as u64;
-    let acts = call();
-    let returned = TICKETS.fetch_add(1, Ordering::SeqCst) as u64;
-    for (part, act) in acts.into_iter().enumerate() {
-        history.extend(act.map(|act| (called, returned, process + PROCESSES * part, act)));
-    }
-}
-
-fn is_linearizable(history: &[Done]) -> bool {
-    let mut actions: Vec<_> = history
-        .iter()
-        .flat_map(|(called, returned, process, act)| {
-            [
-                (*called, *process, Action::Call(*act)),
-                (*returned, *process, Action::Response(*act)),
-            ]
-        })
-        .collect();
-    actions.sort_by_key(|(ticket, ..)| *ticket);
-    let actions = actions
-        .into_iter()
-        .map(|(_, process, action)| (process, action))
-        .collect();
-    WGLChecker::<Sequential>::is_linearizable(History::from_actions(actions))
+    let mut second = None;
+    record(process, history, || {
+        let (first, then) = call();
+        second = then;
+        Some(first)
+    });
+    let whole = history.last().expect("it was recorded");
+    let second = second.map(|act| Done {
+        process: process + PROCESSES,
+        act,
+        ..*whole
+    });
+    history.extend(second);
 }
 
 /// Two threads of requests, one that keeps them out and lets them in, and one that opens the counter whatever others do.
-fn window<C: Requests + Default>(chance: &mut fastrand::Rng) -> Vec<Done> {
+fn window<C: Requests + Default>(chance: &mut fastrand::Rng) -> Vec<Done<Act>> {
     let counter = C::default();
-    let ready = AtomicUsize::new(0);
-    let arrive = || {
-        ready.fetch_add(1, Ordering::SeqCst);
-        while ready.load(Ordering::SeqCst) < PROCESSES {
-            thread::yield_now();
-        }
-    };
-    let ways: Vec<u32> = (0..3).map(|_| chance.u32(..6)).collect();
-    let openings = chance.u32(..3);
-    thread::scope(|scope| {
-        let (counter, arrive) = (&counter, &arrive);
-        let requests = (0..2).map(|process| {
-            let waits = chance.bool();
-            scope.spawn(move || {
-                let mut mine = Vec::new();
-                arrive();
-                for _ in 0..3 {
-                    let mut pass = None;
-                    record(process, &mut mine, || {
-                        let entered = if waits {
-                            counter.enter().map_err(|_| Act::Refused)
-                        } else {
-                            counter
-                                .try_enter()
-                                .map_err(|kept| Act::KeptOut(kept.state()))
-                        };
-                        [Some(entered.map_or_else(
-                            |kept| kept,
-                            |entered| {
-                                pass = Some(entered);
-                                Act::Enter
-                            },
-                        ))]
-                    });
-                    if let Some(pass) = pass {
-                        record(process, &mut mine, || {
-                            drop(pass);
-                            [Some(Act::Leave)]
-                        });
-                    }
-                }
-                mine
-            })
-        });
-        let mut threads: Vec<_> = requests.collect();
-        threads.push(scope.spawn(move || {
-            let mut mine = Vec::new();
-            arrive();
-            for _ in 0..openings {
-                record(3, &mut mine, || [Some(Act::Open(counter.open()))]);
+    together(PROCESSES, chance, |process, chance, mine| match process {
+        0 | 1 => come_and_go(&counter, process, chance.bool(), mine),
+        2 => {
+            for _ in 0..3 {
+                let way = chance.u32(..6);
+                record_both(process, mine, || stop(&counter, way));
+                record(process, mine, || Some(Act::Open(counter.open())));
             }
-            mine
-        }));
-        let mut history = Vec::new();
-        arrive();
-        for way in ways {
-            record(2, &mut history, || stop(counter, way));
-            record(2, &mut history, || [Some(Act::Open(counter.open()))]);
         }
-        for thread in threads {
-            history.extend(thread.join().expect("no operation panics"));
+        _ => {
+            for _ in 0..chance.u32(..3) {
+                record(process, mine, || Some(Act::Open(counter.open())));
+            }
         }
-        history
     })
 }
 
+/// Some requests, one after the other, that wait to be let in or not.
+fn come_and_go(counter: &impl Requests, process: usize, waits: bool, mine: &mut Vec<Done<Act>>) {
+    for _ in 0..3 {
+        let mut pass = None;
+        record(process, mine, || {
+            let entered = if waits {
+                counter.enter().map_err(|_| Act::Refused)
+            } else {
+                counter
+                    .try_enter()
+                    .map_err(|kept| Act::KeptOut(kept.state()))
+            };
+            Some(entered.map_or_else(
+                |kept| kept,
+                |entered| {
+                    pass = Some(entered);
+                    Act::Enter
+                },
+            ))
+        });
+        if let Some(pass) = pass {
+            record(process, mine, || {
+                drop(pass);
+                Some(Act::Leave)
+            });
+        }
+    }
+}
+
 /// Stops requests in one of six ways; what came of it.
-fn stop(counter: &impl Requests, way: u32) -> [Option<Act>; 2] {
+fn stop(counter: &impl Requests, way: u32) -> (Act, Option<Act>) {
     let soon = || Instant::now() + Duration::from_micros(20);
     let (result, begun, ended) = match way {
         0 => (counter.block(), Act::Blocking, Act::Blocked),
@@ -411,11 +374,11 @@ fn stop(counter: &impl Requests, way: u32) -> [Option<Act>; 2] {
         _ => (counter.refuse_until(soon()), Act::Refusing, Act::HasRefused),
     };
     match result {
-        Ok(()) => [Some(begun), Some(ended)],
-        Err(NotStopped::NotOpen(state)) => [Some(Act::NotOpen(state)), None],
-        Err(NotStopped::Reopened) => [Some(begun), None],
-        Err(NotStopped::Inside(_)) if begun == Act::Blocking => [Some(begun), Some(Act::GivesUp)],
-        Err(NotStopped::Inside(_)) => [Some(begun), None],
+        Ok(()) => (begun, Some(ended)),
+        Err(NotStopped::NotOpen(state)) => (Act::NotOpen(state), None),
+        Err(NotStopped::Reopened) => (begun, None),
+        Err(NotStopped::Inside(_)) if begun == Act::Blocking => (begun, Some(Act::GivesUp)),
+        Err(NotStopped::Inside(_)) => (begun, None),
         Err(other) => panic!("{other}"),
     }
 }
@@ -425,7 +388,7 @@ fn histories_are_linearizable<C: Requests + Default>() {
     for _ in 0..share(400) {
         let history = window::<C>(&mut chance);
         assert!(
-            is_linearizable(&history),
+            is_linearizable::<Sequential>(&history),
             "no order of operations explains this:\n{history:#?}"
         );
     }
@@ -435,10 +398,10 @@ fn histories_are_linearizable<C: Requests + Default>() {
 #[test]
 fn a_block_while_a_request_is_inside_is_not_linearizable() {
     let history = [
-        (0, 1, 0, Act::Enter),
-        (2, 3, 1, Act::Blocking),
-        (2, 3, 1 + PROCESSES, Act::Blocked),
-        (4, 5, 0, Act::Leave),
+        (0, 0, 1, Act::Enter),
+        (1, 2, 3, Act::Blocking),
+        (1 + PROCESSES, 2, 3, Act::Blocked),
+        (0, 4, 5, Act::Leave),
     ];
-    assert!(!is_linearizable(&history));
+    assert!(!is_linearizable::<Sequential>(&history.map(Done::from)));
 }

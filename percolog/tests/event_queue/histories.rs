@@ -1,6 +1,7 @@
 //! Linearizable: real threads record what they pushed and were given, and a checker looks for an order of all operations in which a
 //! plain bounded queue does the same. Histories are short, since checking is exponential, and many.
 
+use crate::history::{Done, is_linearizable, record, together};
 use crate::machine::{Machine, be_moved, stand_on};
 use crate::plain::Plain;
 use crate::seed::seed;
@@ -9,8 +10,6 @@ use percolog::collections::event_queue::{Builder, Delivered, EventQueue};
 use percolog::cpu::{self, CoreId, Environment, Native};
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::thread;
-use todc_utils::linearizability::WGLChecker;
-use todc_utils::linearizability::history::{Action, History};
 use todc_utils::specifications::Specification;
 
 const THREADS: usize = 3;
@@ -54,37 +53,6 @@ impl<const MERGING: bool> Specification for Sequential<MERGING> {
     }
 }
 
-type Done = (u64, u64, usize, Act);
-
-static TICKETS: AtomicU64 = AtomicU64::new(0);
-
-/// Does something and records it; what returns `None` has had no effect and is left out.
-fn record(process: usize, history: &mut Vec<Done>, act: impl FnOnce() -> Option<Act>) {
-    // Sequentially consistent: whoever draws the smaller ticket came first, for every other thread.
-    let called = TICKETS.fetch_add(1, Ordering::SeqCst);
-    let act = act();
-    let returned = TICKETS.fetch_add(1, Ordering::SeqCst);
-    history.extend(act.map(|act| (called, returned, process, act)));
-}
-
-fn is_linearizable<const MERGING: bool>(history: &[Done]) -> bool {
-    let mut actions: Vec<_> = history
-        .iter()
-        .flat_map(|(called, returned, process, act)| {
-            [
-                (*called, *process, Action::Call(act.clone())),
-                (*returned, *process, Action::Response(act.clone())),
-            ]
-        })
-        .collect();
-    actions.sort_by_key(|(ticket, ..)| *ticket);
-    let actions = actions
-        .into_iter()
-        .map(|(_, process, action)| (process, action))
-        .collect();
-    WGLChecker::<Sequential<MERGING>>::is_linearizable(History::from_actions(actions))
-}
-
 fn take<E: Environment>(queue: &EventQueue<u8, E>) -> Option<Act> {
     let mut delivered = Vec::new();
     queue.consumer()?.drain_batch(&mut delivered);
@@ -94,7 +62,7 @@ fn take<E: Environment>(queue: &EventQueue<u8, E>) -> Option<Act> {
 fn act<E: Environment>(
     queue: &EventQueue<u8, E>,
     process: usize,
-    mine: &mut Vec<Done>,
+    mine: &mut Vec<Done<Act>>,
     chance: &mut fastrand::Rng,
 ) {
     let event = chance.u8(..3);
@@ -113,38 +81,18 @@ fn window<E: Environment + Sync>(
     queue: &EventQueue<u8, E>,
     hopping: bool,
     chance: &mut fastrand::Rng,
-) -> Vec<Done> {
-    let ready = AtomicUsize::new(0);
-    let parts: Vec<Vec<Done>> = thread::scope(|scope| {
-        let threads: Vec<_> = (0..THREADS)
-            .map(|process| {
-                let mut chance = chance.fork();
-                let ready = &ready;
-                scope.spawn(move || {
-                    be_moved(chance.u64(..));
-                    let mut mine = Vec::new();
-                    ready.fetch_add(1, Ordering::SeqCst);
-                    while ready.load(Ordering::SeqCst) < THREADS {
-                        thread::yield_now();
-                    }
-                    for _ in 0..OPERATIONS {
-                        if hopping {
-                            let slot = SLOTS[chance.usize(..SLOTS.len())];
-                            stand_on(slot);
-                            cpu::bind(CoreId::new(slot));
-                        }
-                        act(queue, process, &mut mine, &mut chance);
-                    }
-                    mine
-                })
-            })
-            .collect();
-        threads
-            .into_iter()
-            .map(|thread| thread.join().expect("no operation panics"))
-            .collect()
+) -> Vec<Done<Act>> {
+    let mut history = together(THREADS, chance, |process, chance, mine| {
+        be_moved(chance.u64(..));
+        for _ in 0..OPERATIONS {
+            if hopping {
+                let slot = SLOTS[chance.usize(..SLOTS.len())];
+                stand_on(slot);
+                cpu::bind(CoreId::new(slot));
+            }
+            act(queue, process, mine, chance);
+        }
     });
-    let mut history: Vec<Done> = parts.into_iter().flatten().collect();
     record(0, &mut history, || take(queue));
     history
 }
@@ -163,7 +111,7 @@ fn stays_linearizable<const MERGING: bool, E: Environment + Sync>(
         };
         let history = window(&queue, hopping, &mut chance);
         assert!(
-            is_linearizable::<MERGING>(&history),
+            is_linearizable::<Sequential<MERGING>>(&history),
             "no order of operations explains this:\n{history:#?}"
         );
         assert_eq!(queue.stats().clock_violations, 0);
@@ -208,11 +156,13 @@ fn what_no_plain_queue_does_is_not_linearizable() {
     ];
     for seen in wrong {
         let history = [
-            (0, 1, 0, Act::Push(1)),
-            (2, 3, 1, Act::Push(2)),
-            (4, 5, 2, Act::Take(seen)),
+            (0, 0, 1, Act::Push(1)),
+            (1, 2, 3, Act::Push(2)),
+            (2, 4, 5, Act::Take(seen)),
         ];
-        assert!(!is_linearizable::<false>(&history));
+        assert!(!is_linearizable::<Sequential<false>>(
+            &history.map(Done::from)
+        ));
     }
 }
 

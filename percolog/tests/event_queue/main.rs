@@ -3,6 +3,8 @@
 
 mod differential;
 mod histories;
+#[path = "../common/history.rs"]
+mod history;
 mod live;
 #[path = "../common/machine.rs"]
 mod machine;

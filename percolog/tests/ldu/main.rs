@@ -5,6 +5,8 @@ mod containers;
 mod differential;
 mod fifo;
 mod handles;
+#[path = "../common/history.rs"]
+mod history;
 #[path = "../common/machine.rs"]
 mod machine;
 mod order;

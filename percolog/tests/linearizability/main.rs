@@ -6,27 +6,33 @@
 //! wherever a structure looks at its slot or its clock, which is where it can go wrong.
 #![cfg(not(percolog_loom))]
 
+#[path = "../common/history.rs"]
 mod history;
 mod lent;
 #[path = "../common/machine.rs"]
 mod machine;
+#[path = "../common/model.rs"]
+mod model;
 #[path = "../common/seed.rs"]
 mod seed;
 mod structures;
 
-use history::{Act, Done, Model, is_linearizable, record};
+use history::{Done, is_linearizable, record, together};
 use machine::{Machine, be_moved, stand_on};
+use model::{Act, Model, Sequential};
 use percolog::collections::{self, set::SetState};
 use percolog::cpu::{self, CoreId, Environment, Native};
 use percolog::oplog::{Builder, Logged, LoggedFn, Operation, Policy};
 use seed::seed;
 use std::collections::{BTreeSet, HashSet};
 use std::sync::Mutex;
-use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
 use structures::{
     Book, BookModel, ClosureList, List, ListModel, Register, Set, SetOfTheShelf, Subject,
 };
+
+/// What threads did to a structure of this model.
+type History<M> = Vec<Done<Act<M>>>;
 
 /// Threads in a window, operations of each, and windows in a test.
 const THREADS: usize = 3;
@@ -84,7 +90,7 @@ where
 fn act<S: Subject>(
     subject: &S,
     process: usize,
-    history: &mut Vec<Done<S::Model>>,
+    history: &mut History<S::Model>,
     chance: &mut fastrand::Rng,
 ) {
     match chance.u8(..8) {
@@ -101,51 +107,31 @@ fn window<S: Subject>(
     before: <S::Model as Model>::State,
     life: Life,
     chance: &mut fastrand::Rng,
-) -> (Vec<Done<S::Model>>, <S::Model as Model>::State) {
+) -> (History<S::Model>, <S::Model as Model>::State) {
     let mut history = Vec::new();
     record(0, &mut history, || Some(Act::Start(before)));
-    let ready = AtomicUsize::new(0);
-    let parts: Vec<Vec<Done<S::Model>>> = thread::scope(|scope| {
-        let threads: Vec<_> = (0..THREADS)
-            .map(|process| {
-                let mut chance = chance.fork();
-                let ready = &ready;
-                scope.spawn(move || {
-                    be_moved(chance.u64(..));
-                    let mut mine = Vec::new();
-                    ready.fetch_add(1, Ordering::SeqCst);
-                    while ready.load(Ordering::SeqCst) < THREADS {
-                        thread::yield_now();
-                    }
-                    for _ in 0..OPERATIONS {
-                        if life == Life::Short {
-                            let (mine, chance) = (&mut mine, &mut chance);
-                            thread::scope(|scope| {
-                                scope.spawn(move || {
-                                    stand_on(SLOTS[chance.usize(..SLOTS.len())]);
-                                    be_moved(chance.u64(..));
-                                    act(subject, process, mine, chance);
-                                });
-                            });
-                            continue;
-                        }
-                        if life == Life::Hopping {
-                            let slot = SLOTS[chance.usize(..SLOTS.len())];
-                            stand_on(slot);
-                            cpu::bind(CoreId::new(slot));
-                        }
-                        act(subject, process, &mut mine, &mut chance);
-                    }
-                    mine
-                })
-            })
-            .collect();
-        threads
-            .into_iter()
-            .map(|thread| thread.join().expect("no operation panics"))
-            .collect()
-    });
-    history.extend(parts.into_iter().flatten());
+    history.extend(together(THREADS, chance, |process, chance, mine| {
+        be_moved(chance.u64(..));
+        for _ in 0..OPERATIONS {
+            if life == Life::Short {
+                let (mine, chance) = (&mut *mine, &mut *chance);
+                thread::scope(|scope| {
+                    scope.spawn(move || {
+                        stand_on(SLOTS[chance.usize(..SLOTS.len())]);
+                        be_moved(chance.u64(..));
+                        act(subject, process, mine, chance);
+                    });
+                });
+                continue;
+            }
+            if life == Life::Hopping {
+                let slot = SLOTS[chance.usize(..SLOTS.len())];
+                stand_on(slot);
+                cpu::bind(CoreId::new(slot));
+            }
+            act(subject, process, mine, chance);
+        }
+    }));
     let mut after = None;
     // Nobody else is there, so no kind of read is refused.
     record(0, &mut history, || {
@@ -161,11 +147,11 @@ fn first_unexplained<S: Subject>(
     life: Life,
     chance: &mut fastrand::Rng,
     windows: usize,
-) -> Option<Vec<Done<S::Model>>> {
+) -> Option<History<S::Model>> {
     let mut state = <S::Model as Model>::State::default();
     for at in 0..windows {
         let (history, after) = window(subject, state, life, chance);
-        if !is_linearizable(&history) {
+        if !is_linearizable::<Sequential<S::Model>>(&history) {
             return Some(history);
         }
         state = after;
@@ -340,17 +326,11 @@ fn whatever_skew_breaks_is_noticed_and_repaired() {
 mod checker {
     //! The checker itself, on histories known to be good and bad.
 
-    use super::history::{Act, Done, Model, is_linearizable};
     use super::*;
     use crate::structures::{Entry, Push};
 
-    fn done<M: Model>(process: usize, called: u64, returned: u64, act: Act<M>) -> Done<M> {
-        Done {
-            process,
-            called,
-            returned,
-            act,
-        }
+    fn explained<M: Model, const N: usize>(history: [(usize, u64, u64, Act<M>); N]) -> bool {
+        is_linearizable::<Sequential<M>>(&history.map(Done::from))
     }
 
     fn push(value: u8) -> Act<ListModel> {
@@ -364,65 +344,59 @@ mod checker {
     #[test]
     fn accepts_updates_in_either_order_while_they_overlap() {
         for list in [[1, 2], [2, 1]] {
-            assert!(is_linearizable(&[
-                done(0, 0, 3, push(1)),
-                done(1, 1, 2, push(2)),
-                done(2, 4, 5, read(&list)),
+            assert!(explained([
+                (0, 0, 3, push(1)),
+                (1, 1, 2, push(2)),
+                (2, 4, 5, read(&list)),
             ]));
         }
     }
 
     #[test]
     fn refuses_the_other_order_when_one_returned_before_the_other_was_called() {
-        assert!(!is_linearizable(&[
-            done(0, 0, 1, push(1)),
-            done(1, 2, 3, push(2)),
-            done(2, 4, 5, read(&[2, 1])),
+        assert!(!explained([
+            (0, 0, 1, push(1)),
+            (1, 2, 3, push(2)),
+            (2, 4, 5, read(&[2, 1])),
         ]));
     }
 
     #[test]
     fn refuses_a_lost_update_and_one_made_twice() {
         for list in [&[][..], &[1, 1]] {
-            assert!(!is_linearizable(&[
-                done(0, 0, 1, push(1)),
-                done(1, 2, 3, read(list)),
-            ]));
+            assert!(!explained([(0, 0, 1, push(1)), (1, 2, 3, read(list))]));
         }
     }
 
     #[test]
     fn lets_a_read_see_an_overlapping_update_or_not() {
         for list in [&[][..], &[1]] {
-            assert!(is_linearizable(&[
-                done(0, 0, 3, push(1)),
-                done(1, 1, 2, read(list)),
-            ]));
+            assert!(explained([(0, 0, 3, push(1)), (1, 1, 2, read(list))]));
         }
     }
 
     #[test]
     fn refuses_reads_that_forget_what_was_seen() {
-        assert!(!is_linearizable(&[
-            done(0, 0, 9, push(1)),
-            done(1, 1, 2, read(&[1])),
-            done(2, 3, 4, read(&[])),
+        assert!(!explained([
+            (0, 0, 9, push(1)),
+            (1, 1, 2, read(&[1])),
+            (2, 3, 4, read(&[])),
         ]));
     }
 
     #[test]
     fn starts_from_what_was_there() {
-        let start = || done(0, 0, 1, Act::Start(BTreeSet::from([7])));
-        let close = || done::<BookModel>(0, 2, 3, Act::Update(Entry::Closed(7)));
-        assert!(is_linearizable(&[
+        let start = || (0, 0, 1, Act::<BookModel>::Start(BTreeSet::from([7])));
+        let close = || (0, 2, 3, Act::Update(Entry::Closed(7)));
+        assert!(explained([
             start(),
             close(),
-            done(0, 4, 5, Act::Read(BTreeSet::new())),
+            (0, 4, 5, Act::Read(BTreeSet::new())),
         ]));
-        assert!(!is_linearizable(&[
+        assert!(!explained([
             start(),
             close(),
-            done(0, 4, 5, Act::Read(BTreeSet::from([7]))),
+            (0, 4, 5, Act::Read(BTreeSet::from([7]))),
         ]));
     }
 }

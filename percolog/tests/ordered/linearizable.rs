@@ -1,13 +1,10 @@
 //! Recorded histories, for each of which there must be an order that explains all answers.
 
+use crate::history::{is_linearizable, record, together};
 use crate::share::share;
 use crate::{Collided, Hashed, List, Structure, seed};
 use percolog::reclaim::Domain;
-use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Barrier, Mutex};
 use std::thread;
-use todc_utils::linearizability::WGLChecker;
-use todc_utils::linearizability::history::{Action, History};
 use todc_utils::specifications::Specification;
 
 const THREADS: usize = 3;
@@ -113,75 +110,38 @@ fn act<S: Structure<u64>>(
     }
 }
 
-fn is_linearizable<S: Structure<u64>>() {
-    static TICKETS: AtomicU64 = AtomicU64::new(0);
-    let (domain, seed) = (Domain::new(), seed::seed());
+fn stays_linearizable<S: Structure<u64>>() {
+    let domain = Domain::new();
+    let mut chance = fastrand::Rng::with_seed(seed::seed());
     let subject = S::make(&domain);
-    let together = Barrier::new(THREADS);
-    let window: Mutex<Vec<(u64, usize, Action<Act>)>> = Mutex::default();
-    thread::scope(|scope| {
-        for thread in 0..THREADS {
-            let (domain, subject) = (&domain, &subject);
-            let (together, window) = (&together, &window);
-            scope.spawn(move || {
-                let mut chance = fastrand::Rng::with_seed(seed + thread as u64);
-                for round in 0..share(200) {
-                    if thread == 0 {
-                        let before =
-                            std::array::from_fn(|key| subject.observe(key as u64, |value| *value));
-                        let start = Act::Start(before);
-                        let mut window = window.lock().expect("no panic");
-                        let ticket = || TICKETS.fetch_add(1, Ordering::SeqCst);
-                        window.push((ticket(), 0, Action::Call(start)));
-                        window.push((ticket(), 0, Action::Response(start)));
-                    }
-                    together.wait();
-                    let mut mine = Vec::new();
-                    for number in 0..ACTS {
-                        let fresh = (10 * (round * ACTS + number) * THREADS + thread) as u64;
-                        // Sequentially consistent: whoever draws the smaller ticket came first, for every other thread.
-                        let called = TICKETS.fetch_add(1, Ordering::SeqCst);
-                        let act = act(subject, domain, &mut chance, fresh);
-                        let returned = TICKETS.fetch_add(1, Ordering::SeqCst);
-                        mine.push((called, thread, Action::Call(act)));
-                        mine.push((returned, thread, Action::Response(act)));
-                        if chance.bool() {
-                            thread::yield_now();
-                        }
-                    }
-                    window.lock().expect("no panic").extend(mine);
-                    if together.wait().is_leader() {
-                        let mut actions = std::mem::take(&mut *window.lock().expect("no panic"));
-                        actions.sort_by_key(|(ticket, ..)| *ticket);
-                        let shown = format!("{actions:?}");
-                        let actions = actions
-                            .into_iter()
-                            .map(|(_, thread, action)| (thread, action))
-                            .collect();
-                        let history = History::from_actions(actions);
-                        assert!(
-                            WGLChecker::<Sequential>::is_linearizable(history),
-                            "{shown}"
-                        );
-                    }
-                    together.wait();
+    for round in 0..share(200) {
+        let before = std::array::from_fn(|key| subject.observe(key as u64, |value| *value));
+        let mut history = Vec::new();
+        record(0, &mut history, || Some(Act::Start(before)));
+        history.extend(together(THREADS, &mut chance, |thread, chance, mine| {
+            for number in 0..ACTS {
+                let fresh = (10 * (round * ACTS + number) * THREADS + thread) as u64;
+                record(thread, mine, || Some(act(&subject, &domain, chance, fresh)));
+                if chance.bool() {
+                    thread::yield_now();
                 }
-            });
-        }
-    });
+            }
+        }));
+        assert!(is_linearizable::<Sequential>(&history), "{history:#?}");
+    }
 }
 
 #[test]
 fn a_list_is_linearizable() {
-    is_linearizable::<List<u64>>();
+    stays_linearizable::<List<u64>>();
 }
 
 #[test]
 fn a_map_is_linearizable() {
-    is_linearizable::<Hashed<u64>>();
+    stays_linearizable::<Hashed<u64>>();
 }
 
 #[test]
 fn a_map_whose_keys_collide_is_linearizable() {
-    is_linearizable::<Collided<u64>>();
+    stays_linearizable::<Collided<u64>>();
 }

@@ -2,6 +2,8 @@
 #![cfg(not(percolog_loom))]
 
 mod differential;
+#[path = "../common/history.rs"]
+mod history;
 mod linearizable;
 mod misuse;
 #[path = "../common/seed.rs"]

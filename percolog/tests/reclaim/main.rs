@@ -31,6 +31,8 @@
 #[path = "../common/child.rs"]
 mod child;
 mod forked;
+#[path = "../common/history.rs"]
+mod history;
 mod limits;
 mod objects;
 mod pool;

@@ -1,11 +1,9 @@
 //! A small lock-free structure on links, against the sequential one.
 
+use crate::history::{is_linearizable, record, together};
 use crate::{seed::seed, share};
 use percolog::reclaim::{Domain, Link, Owned};
-use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::thread;
-use todc_utils::linearizability::WGLChecker;
-use todc_utils::linearizability::history::{Action, History};
 use todc_utils::specifications::Specification;
 
 struct Node {
@@ -155,55 +153,28 @@ impl Specification for Sequential {
 #[test]
 fn the_stack_is_linearizable() {
     const THREADS: usize = 3;
+    const ACTS: usize = 4;
     let mut chance = fastrand::Rng::with_seed(seed());
     let stack = Stack::new();
-    let tickets = AtomicU64::new(0);
-    for _ in 0..share(200) {
-        let ready = AtomicUsize::new(0);
-        let mut actions: Vec<(u64, usize, Action<Act>)> = thread::scope(|scope| {
-            let threads: Vec<_> = (0..THREADS)
-                .map(|process| {
-                    let (stack, tickets, ready) = (&stack, &tickets, &ready);
-                    let mut chance = chance.fork();
-                    scope.spawn(move || {
-                        ready.fetch_add(1, Ordering::SeqCst);
-                        while ready.load(Ordering::SeqCst) < THREADS {
-                            thread::yield_now();
-                        }
-                        let act = |_| {
-                            let called = tickets.fetch_add(1, Ordering::SeqCst);
-                            let act = if chance.bool() {
-                                stack.push(called);
-                                Act::Push(called)
-                            } else {
-                                Act::Popped(stack.pop())
-                            };
-                            let returned = tickets.fetch_add(1, Ordering::SeqCst);
-                            [
-                                (called, process, Action::Call(act)),
-                                (returned, process, Action::Response(act)),
-                            ]
-                        };
-                        (0..4).flat_map(act).collect::<Vec<_>>()
+    for round in 0..share(200) {
+        let history = together(THREADS, &mut chance, |process, chance, mine| {
+            for number in 0..ACTS {
+                let value = ((round * THREADS + process) * ACTS + number) as u64;
+                record(process, mine, || {
+                    Some(if chance.bool() {
+                        stack.push(value);
+                        Act::Push(value)
+                    } else {
+                        Act::Popped(stack.pop())
                     })
-                })
-                .collect();
-            let joined = threads
-                .into_iter()
-                .map(|thread| thread.join().expect("no panic"));
-            joined.flatten().collect()
+                });
+            }
         });
         // Each window begins with an empty stack.
         while stack.pop().is_some() {}
-        actions.sort_by_key(|(ticket, ..)| *ticket);
-        let shown = format!("{actions:?}");
-        let actions = actions
-            .into_iter()
-            .map(|(_, process, action)| (process, action));
-        let history = History::from_actions(actions.collect());
         assert!(
-            WGLChecker::<Sequential>::is_linearizable(history),
-            "no order explains {shown}"
+            is_linearizable::<Sequential>(&history),
+            "no order explains {history:#?}"
         );
     }
 }

@@ -1,13 +1,12 @@
 //! Linearizable: real threads record what they did and saw, and a checker looks for an order of all operations that explains
 //! it. Histories are short, since checking is exponential, and many.
 
+use crate::history::{Done, is_linearizable, record, together};
 use crate::seed::seed;
 use crate::share;
 use percolog::reduce::{Reducer, Sum};
-use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread;
-use todc_utils::linearizability::WGLChecker;
-use todc_utils::linearizability::history::{Action, History};
 use todc_utils::specifications::Specification;
 
 const THREADS: usize = 3;
@@ -47,85 +46,37 @@ impl Specification for Sequential {
     }
 }
 
-type Done = (u64, u64, usize, Act);
-
-static TICKETS: AtomicU64 = AtomicU64::new(0);
-
-fn record(process: usize, history: &mut Vec<Done>, act: impl FnOnce() -> Act) {
-    // Sequentially consistent: whoever draws the smaller ticket came first, for every other thread.
-    let called = TICKETS.fetch_add(1, Ordering::SeqCst);
-    let act = act();
-    let returned = TICKETS.fetch_add(1, Ordering::SeqCst);
-    history.push((called, returned, process, act));
-}
-
-fn is_linearizable(history: &[Done]) -> bool {
-    let mut actions: Vec<_> = history
-        .iter()
-        .flat_map(|(called, returned, process, act)| {
-            [
-                (*called, *process, Action::Call(act.clone())),
-                (*returned, *process, Action::Response(act.clone())),
-            ]
-        })
-        .collect();
-    actions.sort_by_key(|(ticket, ..)| *ticket);
-    let actions = actions
-        .into_iter()
-        .map(|(_, process, action)| (process, action))
-        .collect();
-    WGLChecker::<Sequential>::is_linearizable(History::from_actions(actions))
-}
-
 /// Some threads that overlap, each of which lives for the window or for one operation, on a reducer that is new, so that
 /// shares come into being meanwhile.
-fn window(chance: &mut fastrand::Rng) -> Vec<Done> {
+fn window(chance: &mut fastrand::Rng) -> Vec<Done<Act>> {
     let reducer: Reducer<Value> = Reducer::new();
     let short = chance.bool();
-    let ready = AtomicUsize::new(0);
-    let act = |process, history: &mut Vec<Done>, chance: &mut fastrand::Rng| {
+    let act = |process, history: &mut Vec<Done<Act>>, chance: &mut fastrand::Rng| {
         let kind = chance.usize(..4);
-        record(process, history, || match chance.u8(..8) {
-            0..5 => {
-                reducer.update(|share| share[kind].add(1));
-                Act::Add(kind)
-            }
-            5..7 => Act::Read(reducer.read()),
-            _ => Act::Take(reducer.take()),
+        record(process, history, || {
+            Some(match chance.u8(..8) {
+                0..5 => {
+                    reducer.update(|share| share[kind].add(1));
+                    Act::Add(kind)
+                }
+                5..7 => Act::Read(reducer.read()),
+                _ => Act::Take(reducer.take()),
+            })
         });
     };
-    let parts: Vec<Vec<Done>> = thread::scope(|scope| {
-        let threads: Vec<_> = (0..THREADS)
-            .map(|process| {
-                let mut chance = chance.fork();
-                let (ready, act) = (&ready, &act);
-                scope.spawn(move || {
-                    let mut mine = Vec::new();
-                    ready.fetch_add(1, Ordering::SeqCst);
-                    while ready.load(Ordering::SeqCst) < THREADS {
-                        thread::yield_now();
-                    }
-                    for _ in 0..OPERATIONS {
-                        let (mine, chance) = (&mut mine, &mut chance);
-                        if short {
-                            thread::scope(|scope| {
-                                scope.spawn(|| act(process, mine, chance));
-                            });
-                        } else {
-                            act(process, mine, chance);
-                        }
-                    }
-                    mine
-                })
-            })
-            .collect();
-        threads
-            .into_iter()
-            .map(|thread| thread.join().expect("no operation panics"))
-            .collect()
+    let mut history = together(THREADS, chance, |process, chance, mine| {
+        for _ in 0..OPERATIONS {
+            let (mine, chance) = (&mut *mine, &mut *chance);
+            if short {
+                thread::scope(|scope| {
+                    scope.spawn(|| act(process, mine, chance));
+                });
+            } else {
+                act(process, mine, chance);
+            }
+        }
     });
-    let mut history: Vec<Done> = parts.into_iter().flatten().collect();
-    record(0, &mut history, || Act::Read(reducer.read()));
+    record(0, &mut history, || Some(Act::Read(reducer.read())));
     history
 }
 
@@ -135,7 +86,7 @@ fn reads_and_takes_are_linearizable() {
     for _ in 0..share(WINDOWS) {
         let history = window(&mut chance);
         assert!(
-            is_linearizable(&history),
+            is_linearizable::<Sequential>(&history),
             "no order of operations explains this:\n{history:#?}"
         );
     }
@@ -147,11 +98,11 @@ fn an_effect_without_its_cause_is_not_linearizable() {
     let mut effect = Value::default();
     effect[1].add(1);
     let history = [
-        (1, 2, 0, Act::Add(0)),
-        (3, 4, 1, Act::Add(1)),
-        (0, 5, 2, Act::Read(effect)),
+        (0, 1, 2, Act::Add(0)),
+        (1, 3, 4, Act::Add(1)),
+        (2, 0, 5, Act::Read(effect)),
     ];
-    assert!(!is_linearizable(&history));
+    assert!(!is_linearizable::<Sequential>(&history.map(Done::from)));
 }
 
 /// One thread makes causes, another hears of each and makes its effect; readers compare.

@@ -5,6 +5,8 @@
 #[cfg(feature = "histogram")]
 mod histogram;
 mod histories;
+#[path = "../common/history.rs"]
+mod history;
 mod labels;
 mod merging;
 #[path = "../common/seed.rs"]

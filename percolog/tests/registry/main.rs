@@ -4,6 +4,8 @@
 mod differential;
 mod handles;
 mod histories;
+#[path = "../common/history.rs"]
+mod history;
 #[path = "../common/machine.rs"]
 mod machine;
 #[path = "../common/seed.rs"]
