@@ -7,6 +7,7 @@
 //! Handing a number from one holder to the next is a release/acquire pair on the pool's word, so the
 //! next holder continues where the last one stopped: nothing has to be folded away at thread exit.
 
+use super::CoreId;
 #[cfg(any(feature = "std", percolog_loom))]
 use crate::sync::atomic::{AtomicU64, Ordering};
 #[cfg(all(feature = "std", not(percolog_loom)))]
@@ -169,6 +170,58 @@ fn ask(mine: u32) -> Option<usize> {
     };
     MINE.set(number.map_or(NONE, |number| number as u32));
     number
+}
+
+/// None: nothing below no operating system says that a thread is not interrupted by another one on the same slot.
+#[cfg(not(any(feature = "std", percolog_loom)))]
+#[inline(always)]
+pub(crate) fn mine() -> Option<usize> {
+    None
+}
+
+/// How many places there are for threads without a lease, beside one for each lease: as few in models as the checker can go through.
+/// (Where there are no leases, each slot has one.)
+pub(crate) const COMMON: usize = if cfg!(percolog_loom) { 1 } else { 16 };
+
+/// The number of the common place that a thread without a lease uses.
+#[cfg(not(percolog_loom))]
+#[cold]
+pub(crate) fn common() -> usize {
+    let slot = super::current().place();
+    if cfg!(feature = "std") {
+        slot % COMMON
+    } else {
+        slot
+    }
+}
+
+/// Which of such places a thread uses.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum Who {
+    /// It holds this lease, so nobody else writes there.
+    Leased(usize),
+    /// It has none, and shares this one.
+    Common(usize),
+}
+
+impl Who {
+    /// The calling thread's.
+    #[cfg(not(percolog_loom))]
+    #[inline(always)]
+    pub(crate) fn am_i() -> Self {
+        mine().map_or_else(|| Self::Common(common()), Self::Leased)
+    }
+
+    /// Where that is in a table of all places: the common ones come behind those of leases.
+    #[inline(always)]
+    pub(crate) fn place(self) -> CoreId {
+        let number = match self {
+            Self::Leased(lease) => lease,
+            Self::Common(number) if cfg!(any(feature = "std", percolog_loom)) => LEASES + number,
+            Self::Common(number) => number,
+        };
+        CoreId::new(number as u32)
+    }
 }
 
 /// Leases of threads that a `fork` has left behind in the parent: nobody uses or gets them here.

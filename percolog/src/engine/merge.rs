@@ -6,7 +6,7 @@ use super::gate::Door;
 use super::guard::{Shared, SynchronizeError, Synchronized};
 use super::object::{Center, Object, Refusal, Wait};
 use super::queue::{Limits, Queue};
-use super::slots::Slots;
+use super::slots::{Slots, Stamps};
 use super::stats::{Drained, MemoryUsage, Tally};
 use crate::cpu::Environment;
 use crate::sync::Patience;
@@ -419,7 +419,7 @@ impl<S, Q: Queue<S>, E: Environment> Object<S, Q, E> {
     }
 
     /// Where the operation that poisoned the object was queued, if that was recorded.
-    pub(crate) fn culprit(&self) -> super::object::Origin {
+    pub(crate) fn culprit(&self) -> super::slots::Origin {
         let door = self.enter(Wait::For(Patience::Unlimited)).ok()?;
         // SAFETY: the object is held by `inside` until it is dropped.
         unsafe {

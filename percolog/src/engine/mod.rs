@@ -39,8 +39,9 @@ pub use lent::CacheStats;
 pub(crate) use lent::{Cache, CacheOptions, Lent};
 pub(crate) use limits::Options;
 pub use limits::{Full, OnDrop, Policy, Reason};
-pub(crate) use object::{Object, Origin, Wait};
+pub(crate) use object::{Object, Wait};
 #[cfg(feature = "std")]
 pub use periodic::{Drain, Periodic};
 pub use queue::{Absorbed, Limits, Queue};
+pub(crate) use slots::Origin;
 pub use stats::{Drained, MemoryUsage, Stats};

@@ -6,16 +6,12 @@ use super::gate::{Door, Gate, is_panicking};
 use super::limits::{Full, OnDrop, Options, Policy, Reason};
 use super::queue::{Absorbed, Queue};
 use super::room::{Crowded, merge_or_grow, merge_unless_busy};
-use super::slots::{Slot, Slots};
-use super::stats::{Account, Stats};
+use super::slots::{Bound, Origin, Slot, Slots, Stamps};
+use super::stats::{Account, Stats, Tally};
 use crate::cpu::{self, CoreId, Environment};
 use crate::sync::{Isolated, Patience, SlotGuard, UnsafeCell, const_fn, held};
 use core::mem::ManuallyDrop;
-use core::panic::Location;
 use core::ptr;
-
-/// Where an operation was queued, when that is recorded.
-pub(crate) type Origin = Option<&'static Location<'static>>;
 
 /// A state and the updates deferred to it.
 ///
@@ -41,6 +37,17 @@ pub(super) struct Center<S, Q: Queue<S>> {
 // for where shared ones are given out.
 unsafe impl<S: Send, Q: Queue<S>, E: Environment + Sync> Sync for Object<S, Q, E> {}
 
+impl<S, Q: Queue<S>, E: Environment> Stamps for Object<S, Q, E> {
+    const STAMPED: bool = Q::STAMPED;
+
+    type Environment = E;
+
+    #[inline(always)]
+    fn clock(&self) -> (&E, &Tally) {
+        (&self.environment, &self.center.account.clock_violations)
+    }
+}
+
 /// Whether a thread is willing to wait for an object.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum Wait {
@@ -55,15 +62,6 @@ pub(crate) enum Wait {
 pub(super) enum Refusal {
     Busy,
     Held,
-}
-
-/// How long a queue may be for an operation to be appended.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Bound {
-    /// To where the slot's updates stop to think.
-    Threshold,
-    /// To the hard limit.
-    Hard,
 }
 
 impl<S, Q: Queue<S>, E: Environment> Object<S, Q, E> {
@@ -172,13 +170,11 @@ impl<S, Q: Queue<S>, E: Environment> Object<S, Q, E> {
                 self.push(slot, here, operation, stamp, origin)
             } else {
                 let early = (!Q::may_cancel(&operation)).then_some(stamp);
-                here.absorb::<S>(operation, early, origin, |here, stamp| {
-                    self.in_order(here, stamp)
-                })
-                .map_err(|operation| Full {
-                    operation,
-                    reason: Reason::Limit,
-                })?
+                here.absorb::<S>(self, operation, early, origin)
+                    .map_err(|operation| Full {
+                        operation,
+                        reason: Reason::Limit,
+                    })?
             };
             drop(held);
             Ok(absorbed)
@@ -228,15 +224,6 @@ impl<S, Q: Queue<S>, E: Environment> Object<S, Q, E> {
         }
     }
 
-    #[inline(always)]
-    pub(super) fn stamp(&self) -> u64 {
-        if Q::STAMPED {
-            self.environment.stamp()
-        } else {
-            0
-        }
-    }
-
     /// Appends to this slot's queue if it is below the bound; else the operation comes back.
     #[inline(always)]
     fn append(
@@ -255,7 +242,7 @@ impl<S, Q: Queue<S>, E: Environment> Object<S, Q, E> {
         cpu::without_preemption(|| {
             let mut held = self.slots.get(slot, &self.options).lock();
             let here = held.get();
-            if !self.has_room(here, bound) {
+            if !here.has_room::<S>(&self.options, bound) {
                 return Err(operation);
             }
             let absorbed = match early {
@@ -393,7 +380,7 @@ impl<S, Q: Queue<S>, E: Environment> Object<S, Q, E> {
         cpu::without_preemption(|| {
             let mut held = self.slots.get(slot, &self.options).lock();
             let here = held.get();
-            if !self.has_room(here, bound) {
+            if !here.has_room::<S>(&self.options, bound) {
                 return None;
             }
             self.mark(slot, here);
@@ -407,20 +394,6 @@ impl<S, Q: Queue<S>, E: Environment> Object<S, Q, E> {
         })
         // What was absorbed is dropped without the lock.
         .map(|(_absorbed, made)| made)
-    }
-
-    /// Whether a slot's queue may be appended to.
-    #[inline(always)]
-    fn has_room(&self, here: &mut Slot<Q>, bound: Bound) -> bool {
-        let length = here.queue.len();
-        if length >= here.threshold {
-            if bound == Bound::Threshold || length >= self.options.hard_limit {
-                return false;
-            }
-            // Do not think again at every single operation until someone merges.
-            here.threshold = (length + self.options.limit / 2 + 1).min(self.options.hard_limit);
-        }
-        true
     }
 
     #[inline(always)]
@@ -441,45 +414,9 @@ impl<S, Q: Queue<S>, E: Environment> Object<S, Q, E> {
         stamp: u64,
         origin: Origin,
     ) -> Absorbed<Q::Operation> {
-        let stamp = self.in_order(here, stamp);
+        let stamp = here.in_order::<S>(self, stamp);
         self.mark(slot, here);
-        let absorbed = here.queue.append(operation, stamp, origin);
-        let count = absorbed.count();
-        // Not `+= 0`: the tally may lie on another line.
-        if count != 0 {
-            here.absorbed += count;
-        }
-        absorbed
-    }
-
-    /// The stamp, or a new one if it has become too old for the queue.
-    #[inline(always)]
-    fn in_order(&self, here: &mut Slot<Q>, mut stamp: u64) -> u64 {
-        if Q::STAMPED {
-            if stamp < here.latest {
-                stamp = self.stamp_again(here.latest);
-            }
-            here.latest = stamp;
-        }
-        stamp
-    }
-
-    /// The thread was held up between its stamp and the lock, and another used the queue, or a merge
-    /// emptied it. A stamp taken now, under the lock, must be at least as large as any taken under
-    /// it before: if it is not, the clock is wrong. The queue's own order is right in any case.
-    #[cold]
-    fn stamp_again(&self, latest: u64) -> u64 {
-        let stamp = self.stamp();
-        if stamp >= latest {
-            return stamp;
-        }
-        self.disorder(latest);
-        latest
-    }
-
-    pub(super) fn disorder(&self, latest: u64) {
-        self.center.account.clock_violations.add(1);
-        self.environment.disorder(latest);
+        here.append::<S>(operation, stamp, origin)
     }
 
     /// Lets an operation cancel or replace one in this slot's queue, which becomes no longer by that; else it comes back.
@@ -487,11 +424,7 @@ impl<S, Q: Queue<S>, E: Environment> Object<S, Q, E> {
         let early = (!Q::may_cancel(&operation)).then(|| self.stamp());
         cpu::without_preemption(|| {
             let mut held = self.here();
-            let absorbed = held
-                .get()
-                .absorb::<S>(operation, early, origin, |here, stamp| {
-                    self.in_order(here, stamp)
-                })?;
+            let absorbed = held.get().absorb::<S>(self, operation, early, origin)?;
             drop(held);
             Ok(absorbed)
         })

@@ -4,10 +4,64 @@
 
 use super::limits::Options;
 use super::queue::{Absorbed, Limits, Queue};
-use crate::cpu::{CoreId, PerCore};
+use super::stats::Tally;
+use crate::cpu::{CoreId, Environment, PerCore};
 use crate::sync::{SlotLock, const_fn};
 use core::marker::PhantomData;
 use core::panic::Location;
+
+/// Where an operation was queued, when that is recorded.
+pub(crate) type Origin = Option<&'static Location<'static>>;
+
+/// How long a queue may be for an operation to be appended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Bound {
+    /// To where the slot's updates stop to think.
+    Threshold,
+    /// To the hard limit.
+    Hard,
+}
+
+/// What gives stamps to operations: an object, or a cache of queues.
+pub(super) trait Stamps {
+    /// Whether its queues have any.
+    const STAMPED: bool;
+
+    type Environment: Environment;
+
+    /// Its clock, and where it is counted how often that was wrong.
+    fn clock(&self) -> (&Self::Environment, &Tally);
+
+    /// A stamp that is taken now; 0 where queues have none.
+    #[inline(always)]
+    fn stamp(&self) -> u64 {
+        if Self::STAMPED {
+            self.clock().0.stamp()
+        } else {
+            0
+        }
+    }
+
+    /// The clock is wrong: there was a stamp as late as this before.
+    fn disorder(&self, latest: u64) {
+        let (environment, violations) = self.clock();
+        violations.add(1);
+        environment.disorder(latest);
+    }
+}
+
+/// A stamp for an operation whose own has become too old for the queue: its thread was held up between its stamp and the lock, and another
+/// used the queue, or a merge emptied it. One that is taken now, under the lock, must be at least as large as any taken under it before:
+/// if it is not, the clock is wrong. The queue's own order is right in any case.
+#[cold]
+fn stamp_again(stamps: &impl Stamps, latest: u64) -> u64 {
+    let stamp = stamps.stamp();
+    if stamp >= latest {
+        return stamp;
+    }
+    stamps.disorder(latest);
+    latest
+}
 
 /// One slot's queue and what the engine knows of it, under the slot's lock.
 ///
@@ -94,16 +148,68 @@ impl<Q, M: Default> Slot<Q, M> {
 }
 
 impl<Q, M> Slot<Q, M> {
+    /// Whether it may be appended to.
+    #[inline(always)]
+    pub(super) fn has_room<S>(&mut self, options: &Options, bound: Bound) -> bool
+    where
+        Q: Queue<S>,
+    {
+        let length = self.queue.len();
+        if length >= self.threshold {
+            if bound == Bound::Threshold || length >= options.hard_limit {
+                return false;
+            }
+            // Do not think again at every single operation until someone merges.
+            self.threshold = (length + options.limit / 2 + 1).min(options.hard_limit);
+        }
+        true
+    }
+
+    /// The stamp, or a new one if it has become too old for the queue.
+    #[inline(always)]
+    pub(super) fn in_order<S>(&mut self, stamps: &impl Stamps, mut stamp: u64) -> u64
+    where
+        Q: Queue<S>,
+    {
+        if Q::STAMPED {
+            if stamp < self.latest {
+                stamp = stamp_again(stamps, self.latest);
+            }
+            self.latest = stamp;
+        }
+        stamp
+    }
+
+    /// Appends an operation whose stamp is [in order](Self::in_order).
+    #[inline(always)]
+    pub(super) fn append<S>(
+        &mut self,
+        operation: Q::Operation,
+        stamp: u64,
+        origin: Origin,
+    ) -> Absorbed<Q::Operation>
+    where
+        Q: Queue<S>,
+    {
+        let absorbed = self.queue.append(operation, stamp, origin);
+        let count = absorbed.count();
+        // Not `+= 0`: the tally may lie on another line.
+        if count != 0 {
+            self.absorbed += count;
+        }
+        absorbed
+    }
+
     /// Lets an operation cancel or replace one that is in a queue without room: that makes it no longer. `early` is its
-    /// stamp, which `in_order` sees to, if it may not cancel. Nothing is marked: whatever is in a queue has set the dirty
-    /// mark, or, for queues that a cache lends, has entered the slot in the object's set.
+    /// stamp, if it may not cancel. Nothing is marked: whatever is in a queue has set the dirty mark, or, for queues that a
+    /// cache lends, has entered the slot in the object's set.
     #[cold]
     pub(super) fn absorb<S>(
         &mut self,
+        stamps: &impl Stamps,
         operation: Q::Operation,
         early: Option<u64>,
-        origin: Option<&'static Location<'static>>,
-        in_order: impl FnOnce(&mut Self, u64) -> u64,
+        origin: Origin,
     ) -> Result<Absorbed<Q::Operation>, Q::Operation>
     where
         Q: Queue<S>,
@@ -111,7 +217,7 @@ impl<Q, M> Slot<Q, M> {
         let absorbed = match early {
             None => self.queue.cancel(operation)?,
             Some(stamp) => {
-                let stamp = in_order(self, stamp);
+                let stamp = self.in_order::<S>(stamps, stamp);
                 self.queue.replace(operation, stamp, origin)?
             }
         };

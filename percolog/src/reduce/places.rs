@@ -20,13 +20,6 @@ use crate::cpu::{CoreId, PerCore};
 use crate::sync::{SlotGuard, SlotLock, const_fn, held};
 use alloc::vec::Vec;
 
-/// How many places there are for threads without a lease.
-#[cfg(not(percolog_loom))]
-pub(super) const COMMON: usize = 16;
-/// As few as the model checker can go through.
-#[cfg(percolog_loom)]
-pub(super) const COMMON: usize = 1;
-
 /// Shares of one value, each on lines of its own, made when they are first needed.
 pub(super) struct Places<M> {
     /// Place `n` belongs to whoever holds lease `n`.

@@ -2,7 +2,6 @@
 
 use super::places::Places;
 use super::{Merge, Refused};
-#[cfg(feature = "std")]
 use crate::cpu::lease;
 use alloc::vec::Vec;
 use core::fmt;
@@ -144,11 +143,11 @@ impl<M: Default> Reducer<M> {
     /// reducer; and where `M::default` does, at a thread's first update.
     #[inline]
     pub fn update<R>(&self, change: impl FnOnce(&mut M) -> R) -> R {
-        match mine() {
+        match lease::mine() {
             // SAFETY: a thread that has a lease keeps it until the destructors of its thread-local values run, and those do not
             // run inside this call.
             Some(lease) => unsafe { self.places.update_leased(lease, change) },
-            None => self.places.update_common(common(), change),
+            None => self.places.update_common(lease::common(), change),
         }
     }
 }
@@ -170,7 +169,7 @@ impl<M> Reducer<M> {
         mut fold: impl FnMut(&mut C, &M),
     ) -> Result<C, Refused> {
         self.places
-            .visit(mine(), |_| into, |into, _, share| fold(into, share))
+            .visit(lease::mine(), |_| into, |into, _, share| fold(into, share))
     }
 }
 
@@ -234,7 +233,7 @@ impl<M: Merge + Default> Reducer<M> {
     /// As `take`, but for that.
     pub fn try_take(&self) -> Result<M, Refused> {
         let taken = self.places.visit(
-            mine(),
+            lease::mine(),
             // New ones are made before anybody has to wait.
             |count| (0..count).map(|_| M::default()).collect::<Vec<M>>(),
             |fresh, at, share| core::mem::swap(&mut fresh[at], share),
@@ -263,31 +262,6 @@ impl<M: Merge + Default> Reducer<M> {
 #[cold]
 fn refuse(refused: Refused) -> ! {
     panic!("{refused}")
-}
-
-/// The lease of this thread, if it has one.
-#[cfg(feature = "std")]
-#[inline(always)]
-fn mine() -> Option<usize> {
-    lease::mine()
-}
-
-/// None: nothing below no operating system says that a closure is not interrupted by another that runs on the same slot.
-#[cfg(not(feature = "std"))]
-#[inline(always)]
-fn mine() -> Option<usize> {
-    None
-}
-
-/// The number of the share behind a lock that this thread should use.
-#[cold]
-fn common() -> usize {
-    let slot = crate::cpu::current().place();
-    if cfg!(feature = "std") {
-        slot % super::places::COMMON
-    } else {
-        slot
-    }
 }
 
 impl<M> Default for Reducer<M> {

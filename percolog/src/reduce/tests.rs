@@ -1,7 +1,8 @@
 //! What of the shares' storage cannot be seen from outside.
 
-use super::places::{COMMON, Places};
+use super::places::Places;
 use crate::cpu::LINE_SIZE;
+use crate::cpu::lease::COMMON;
 use crate::sync::atomic::{AtomicU32, Ordering};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::vec::Vec;

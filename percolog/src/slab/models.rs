@@ -6,7 +6,8 @@
 //! batches one, and two blocks that have come home are many.
 
 use super::chunk::{Header, Shape};
-use super::places::{Core, Who};
+use super::places::Core;
+use crate::cpu::lease::Who;
 use crate::reclaim::models::ModelDomain;
 use crate::sync::atomic::{AtomicPtr, Ordering};
 use alloc::boxed::Box;

@@ -1,7 +1,8 @@
 //! What users see: a slab of one type.
 
 use super::chunk::{Header, Shape};
-use super::places::{Core, Lack, Who};
+use super::places::{Core, Lack};
+use crate::cpu::lease::Who;
 use crate::reclaim::{Domain, Memory, Owned, Unlinked};
 use crate::sync::atomic::{AtomicPtr, Ordering};
 use alloc::alloc::{Layout, alloc};
@@ -134,7 +135,7 @@ unsafe impl Memory for InSlab {
                     if cfg!(debug_assertions) {
                         self.0.cast::<u8>().write_bytes(POISON, size_of::<T>());
                     }
-                    Core::give_back(who(), Header::of(self.0));
+                    Core::give_back(Who::am_i(), Header::of(self.0));
                 }
             }
         }
@@ -217,7 +218,7 @@ impl<'d, T> Slab<'d, T> {
         };
         // SAFETY: the thread keeps its lease while it runs, and is in no place: none of our code
         // that runs there comes here.
-        unsafe { core.allocate(who()) }
+        unsafe { core.allocate(Who::am_i()) }
     }
 
     /// Puts a value into the slab.
@@ -346,28 +347,6 @@ impl<T> Drop for Slab<'_, T> {
             unsafe { Core::close(core) };
         }
     }
-}
-
-/// Which place the calling thread uses.
-#[cfg(feature = "std")]
-#[inline(always)]
-fn who() -> Who {
-    match crate::cpu::lease::mine() {
-        Some(lease) => Who::Leased(lease),
-        None => common(),
-    }
-}
-
-/// Nothing below no operating system says that a thread is not interrupted by another one on the same slot.
-#[cfg(not(feature = "std"))]
-#[inline(always)]
-fn who() -> Who {
-    common()
-}
-
-#[cold]
-fn common() -> Who {
-    Who::Common(crate::cpu::current().place())
 }
 
 impl<T> fmt::Debug for Slab<'_, T> {

@@ -11,12 +11,11 @@
 use super::chunk::{self, Chunk, Header, Shape};
 use super::home::{Address, Home};
 use super::lists::Lists;
+use crate::cpu::PerCore;
 use crate::cpu::barrier::{self, Mode};
 use crate::cpu::biased_lock::{BiasedLock, Owned};
-#[cfg(any(feature = "std", percolog_loom))]
-use crate::cpu::lease::LEASES;
+use crate::cpu::lease::Who;
 use crate::cpu::undivided::{discharge, enlist, is_inside, undivided};
-use crate::cpu::{CoreId, PerCore};
 use crate::sync::atomic::{AtomicUsize, Ordering};
 use crate::sync::global::AtomicU64 as Count;
 use crate::sync::{Isolated, SlotLock};
@@ -25,36 +24,6 @@ use core::ptr::{self, NonNull};
 /// When so many blocks have come home that the owner has not taken in, whoever sends the next ones
 /// takes them in for it: a visit costs some 10 µs, so some nanoseconds for each.
 const MANY: usize = if cfg!(percolog_loom) { 2 } else { 1024 };
-
-/// Which place a thread uses.
-#[derive(Debug, Clone, Copy)]
-pub(super) enum Who {
-    /// It holds this lease.
-    #[cfg_attr(
-        not(feature = "std"),
-        allow(dead_code, reason = "nobody has one there")
-    )]
-    Leased(usize),
-    /// It has none, and shares one of the places behind ordinary locks.
-    Common(usize),
-}
-
-/// So many places there are for threads without a lease, where others have one.
-#[cfg(any(feature = "std", percolog_loom))]
-const COMMON: usize = if cfg!(percolog_loom) { 1 } else { 16 };
-
-impl Who {
-    fn place(self) -> CoreId {
-        let number = match self {
-            Self::Leased(lease) => lease,
-            #[cfg(any(feature = "std", percolog_loom))]
-            Self::Common(number) => LEASES + number % COMMON,
-            #[cfg(not(any(feature = "std", percolog_loom)))]
-            Self::Common(number) => number,
-        };
-        CoreId::new(number as u32)
-    }
-}
 
 /// What a lease has, or threads without one.
 pub(super) struct Place {

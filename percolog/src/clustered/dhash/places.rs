@@ -28,13 +28,6 @@ use alloc::sync::Arc;
 use alloc::vec::Vec;
 use core::marker::PhantomData;
 
-/// How many places there are for threads without a lease.
-#[cfg(not(percolog_loom))]
-pub(super) const COMMON: usize = 16;
-/// As few as the model checker can go through.
-#[cfg(percolog_loom)]
-pub(super) const COMMON: usize = 1;
-
 /// Local tables, each on lines of its own, made when they are first needed.
 pub(super) struct Places<K, S, L> {
     /// Place `n` belongs to whoever holds lease `n`.

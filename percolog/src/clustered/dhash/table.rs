@@ -3,8 +3,7 @@
 use super::Reentered;
 use super::core::{Core, Locked};
 use super::interface::{ElementTable, LockedElement};
-use super::places::{COMMON, Inside, NoVisit};
-#[cfg(all(feature = "std", unix))]
+use super::places::{Inside, NoVisit};
 use crate::cpu::lease;
 use ::core::fmt;
 use ::core::hash::{BuildHasher, Hash};
@@ -210,7 +209,7 @@ impl<K, S, L, B> DHash<K, S, L, B> {
     fn enter(&self) -> Result<Inside<'_, K, S, L>, Reentered> {
         // SAFETY: a thread keeps its lease until the destructors of its thread-local values run, and while it is inside; what is
         // returned stays on the thread.
-        unsafe { self.core.enter(mine(), common) }
+        unsafe { self.core.enter(mine(), lease::common) }
     }
 
     /// Shows `f` every element, until it breaks: each that is there throughout, and of those that come or go meanwhile some.
@@ -527,26 +526,7 @@ impl<K, S, L, B> fmt::Debug for DHash<K, S, L, B> {
 }
 
 /// The lease of this thread, if it has one, and if it is kept while a guard is out: which is found out from what `fork` needs.
-#[cfg(all(feature = "std", unix))]
 #[inline(always)]
 fn mine() -> Option<usize> {
-    lease::mine()
-}
-
-/// None: without threads of an operating system, nothing says that two that run on one slot do not meet.
-#[cfg(not(all(feature = "std", unix)))]
-#[inline(always)]
-fn mine() -> Option<usize> {
-    None
-}
-
-/// The number of the common place that this thread should use.
-#[cold]
-fn common() -> usize {
-    let slot = crate::cpu::current().place();
-    if cfg!(feature = "std") {
-        slot % COMMON
-    } else {
-        slot
-    }
+    if cfg!(unix) { lease::mine() } else { None }
 }

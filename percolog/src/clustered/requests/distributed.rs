@@ -1,10 +1,9 @@
 //! The counter with a place for each thread.
 
 use super::control::{Control, Word};
-use super::places::{COMMON, Places};
+use super::places::Places;
 use super::sealed::Count;
 use crate::cpu::barrier;
-#[cfg(feature = "std")]
 use crate::cpu::lease;
 use core::fmt;
 
@@ -47,19 +46,19 @@ impl RequestCounter {
 impl Count for RequestCounter {
     #[inline(always)]
     fn count_in(&self) -> Result<(), Word> {
-        match mine() {
+        match lease::mine() {
             // SAFETY: a thread keeps its lease until the destructors of its thread-local values run, which none does in here.
             Some(lease) => unsafe { self.places.enter_leased(lease, &self.control) },
-            None => self.places.enter_common(common(), &self.control),
+            None => self.places.enter_common(lease::common(), &self.control),
         }
     }
 
     #[inline(always)]
     unsafe fn count_out(&self) {
-        match mine() {
+        match lease::mine() {
             // SAFETY: as above.
             Some(lease) => unsafe { self.places.leave_leased(lease) },
-            None => self.places.leave_common(common()),
+            None => self.places.leave_common(lease::common()),
         }
     }
 
@@ -73,31 +72,6 @@ impl Count for RequestCounter {
 
     fn control(&self) -> &Control {
         &self.control
-    }
-}
-
-/// The lease of this thread, if it has one.
-#[cfg(feature = "std")]
-#[inline(always)]
-fn mine() -> Option<usize> {
-    lease::mine()
-}
-
-/// None: without threads of an operating system, nothing says that two that run on one slot do not meet.
-#[cfg(not(feature = "std"))]
-#[inline(always)]
-fn mine() -> Option<usize> {
-    None
-}
-
-/// The number of the common place that this thread should use.
-#[cold]
-fn common() -> usize {
-    let slot = crate::cpu::current().place();
-    if cfg!(feature = "std") {
-        slot % COMMON
-    } else {
-        slot
     }
 }
 

@@ -25,13 +25,6 @@ use crate::cpu::{CoreId, PerCore};
 use crate::sync::atomic::{AtomicU64, Ordering};
 use crate::sync::const_fn;
 
-/// How many places there are for threads without a lease.
-#[cfg(not(percolog_loom))]
-pub(super) const COMMON: usize = 16;
-/// As few as the model checker can go through.
-#[cfg(percolog_loom)]
-pub(super) const COMMON: usize = 1;
-
 /// A place of one thread, or a common one.
 #[derive(Debug)]
 struct Place {

@@ -3,9 +3,10 @@
 use super::builder::{Builder, Stats};
 use super::core::{Condition, Core, Gone, Put, Unfit};
 use super::item::{Item, Iter, Reason, Rejected, Version};
-use super::notes::{Kind, Who};
+use super::notes::Kind;
 use super::table::{FOR_EVER, Node, REPLACED};
 use super::time::{DefaultTime, TimeSource};
+use crate::cpu::lease::Who;
 use crate::reclaim::{Domain, Inside, Owned, Unlinked, contain};
 use crate::slab::{InSlab, Slab};
 use crate::sync::atomic::{AtomicUsize, Ordering};

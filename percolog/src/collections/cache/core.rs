@@ -12,9 +12,10 @@
 //! by the caller, without a lock.
 
 use super::lists::{Held, Lists};
-use super::notes::{Kind, Mine, Slots, Who};
+use super::notes::{Kind, Mine, Slots};
 use super::table::{Line, Locked, Node, Table};
 use super::time::TimeSource;
+use crate::cpu::lease::Who;
 use crate::cpu::prefetch::prefetch_for_write;
 use crate::sync::Backoff;
 use core::mem::MaybeUninit;

@@ -7,9 +7,10 @@
 
 use super::core::{Condition, Core, Gone, Put, Unfit};
 use super::lists::Lists;
-use super::notes::{Slots, Who};
+use super::notes::Slots;
 use super::table::{FOR_EVER, Node, REPLACED, Table};
 use super::time::Standstill;
+use crate::cpu::lease::Who;
 use crate::sync::UnsafeCell;
 use crate::sync::atomic::{AtomicU64, Ordering};
 use alloc::boxed::Box;

@@ -6,14 +6,12 @@
 //!
 //! A note can be lost, or come too late: the item is evicted, or marked, a revolution too early or too late. Nothing else depends on it.
 
-use crate::cpu::{CoreId, PerCore};
+use crate::cpu::PerCore;
+use crate::cpu::lease::Who;
 use crate::lock::NodeLock;
 use crate::sync::Isolated;
 use crate::sync::atomic::{AtomicU64, Ordering};
 use crate::sync::global::AtomicU64 as Count;
-
-#[cfg(any(feature = "std", percolog_loom))]
-use crate::cpu::lease::LEASES;
 
 /// So many notes a thread keeps.
 pub(super) const NOTES: usize = if cfg!(percolog_loom) { 2 } else { 64 };
@@ -60,54 +58,6 @@ impl Slot {
             },
             seen: Isolated::new(Count::new(0)),
         }
-    }
-}
-
-/// Which slot a thread uses.
-#[derive(Debug, Clone, Copy)]
-pub(super) enum Who {
-    /// It holds this lease, so nobody else writes there.
-    #[cfg_attr(
-        not(feature = "std"),
-        allow(dead_code, reason = "nobody has one there")
-    )]
-    Leased(usize),
-    /// It has none, and shares a slot.
-    Common(usize),
-}
-
-/// So many slots there are for threads without a lease, where others have one.
-#[cfg(any(feature = "std", percolog_loom))]
-const COMMON: usize = if cfg!(percolog_loom) { 1 } else { 16 };
-
-impl Who {
-    /// The calling thread's.
-    #[cfg(all(feature = "std", not(percolog_loom)))]
-    #[inline(always)]
-    pub(super) fn am_i() -> Self {
-        match crate::cpu::lease::mine() {
-            Some(lease) => Self::Leased(lease),
-            None => Self::Common(crate::cpu::current().place()),
-        }
-    }
-
-    /// Nothing below no operating system says that a thread is not interrupted by another one on the same slot.
-    #[cfg(not(feature = "std"))]
-    #[inline(always)]
-    pub(super) fn am_i() -> Self {
-        Self::Common(crate::cpu::current().place())
-    }
-
-    #[inline(always)]
-    fn place(self) -> CoreId {
-        let number = match self {
-            Self::Leased(lease) => lease,
-            #[cfg(any(feature = "std", percolog_loom))]
-            Self::Common(number) => LEASES + number % COMMON,
-            #[cfg(not(any(feature = "std", percolog_loom)))]
-            Self::Common(number) => number,
-        };
-        CoreId::new(number as u32)
     }
 }
 

@@ -6,9 +6,11 @@ use super::object::Lent;
 use crate::cpu::{self, CoreId, Environment};
 use crate::engine::gate::Door;
 use crate::engine::limits::{Full, Policy, Reason};
-use crate::engine::object::{Bound, Origin, Refusal, Wait};
+use crate::engine::object::{Refusal, Wait};
 use crate::engine::queue::{Absorbed, Queue};
 use crate::engine::room::{Crowded, merge_or_grow, merge_unless_busy};
+use crate::engine::slots::{Bound, Origin, Stamps};
+use crate::engine::stats::Tally;
 use crate::sync::Backoff;
 
 /// What became of an attempt to append.
@@ -30,6 +32,17 @@ pub(super) enum Obstacle<'a, S> {
     NoQueue,
 }
 
+impl<S, Q: Queue<S>, E: Environment> Stamps for Cache<S, Q, E> {
+    const STAMPED: bool = Q::STAMPED;
+
+    type Environment = E;
+
+    #[inline(always)]
+    fn clock(&self) -> (&E, &Tally) {
+        (&self.environment, &self.account.clock_violations)
+    }
+}
+
 impl<S, Q: Queue<S>, E: Environment> Cache<S, Q, E> {
     /// Queues an operation, and does what the policy says at the limit.
     #[inline]
@@ -42,15 +55,6 @@ impl<S, Q: Queue<S>, E: Environment> Cache<S, Q, E> {
         match self.append(object, operation, origin, Bound::Threshold) {
             Ok(()) => Ok(()),
             Err(operation) => self.at_limit(object, operation, origin),
-        }
-    }
-
-    #[inline(always)]
-    pub(super) fn stamp(&self) -> u64 {
-        if Q::STAMPED {
-            self.environment.stamp()
-        } else {
-            0
         }
     }
 
@@ -124,18 +128,12 @@ impl<S, Q: Queue<S>, E: Environment> Cache<S, Q, E> {
                 return Err(Attempt::Again(operation, obstacle));
             }
             let here = place.lent();
-            let length = here.queue.len();
-            if length >= here.threshold {
-                if bound == Bound::Threshold || length >= options.hard_limit {
-                    let absorbed = here
-                        .absorb::<S>(operation, early, origin, |here, stamp| {
-                            self.in_order(here, stamp)
-                        })
-                        .map_err(Attempt::Full)?;
-                    drop(held);
-                    return Ok(absorbed);
-                }
-                here.threshold = (length + options.limit / 2 + 1).min(options.hard_limit);
+            if !here.has_room::<S>(options, bound) {
+                let absorbed = here
+                    .absorb::<S>(self, operation, early, origin)
+                    .map_err(Attempt::Full)?;
+                drop(held);
+                return Ok(absorbed);
             }
             let absorbed = match early {
                 Some(stamp) => self.push(here, operation, stamp, origin),
@@ -164,41 +162,8 @@ impl<S, Q: Queue<S>, E: Environment> Cache<S, Q, E> {
         stamp: u64,
         origin: Origin,
     ) -> Absorbed<Q::Operation> {
-        let stamp = self.in_order(here, stamp);
-        let absorbed = here.queue.append(operation, stamp, origin);
-        let count = absorbed.count();
-        if count != 0 {
-            here.absorbed += count;
-        }
-        absorbed
-    }
-
-    /// The stamp, or a new one if it has become too old for the queue.
-    #[inline(always)]
-    fn in_order(&self, here: &mut LentQueue<Q>, mut stamp: u64) -> u64 {
-        if Q::STAMPED {
-            if stamp < here.latest {
-                stamp = self.stamp_again(here.latest);
-            }
-            here.latest = stamp;
-        }
-        stamp
-    }
-
-    /// The thread was held up between its stamp and the lock; see `Object::stamp_again`.
-    #[cold]
-    fn stamp_again(&self, latest: u64) -> u64 {
-        let stamp = self.stamp();
-        if stamp >= latest {
-            return stamp;
-        }
-        self.disorder(latest);
-        latest
-    }
-
-    pub(super) fn disorder(&self, latest: u64) {
-        self.account.clock_violations.add(1);
-        self.environment.disorder(latest);
+        let stamp = here.in_order::<S>(self, stamp);
+        here.append::<S>(operation, stamp, origin)
     }
 
     /// Gives the place, which is locked and has another tag or none, to the object.
@@ -436,13 +401,11 @@ impl<S, Q: Queue<S>, E: Environment> Cache<S, Q, E> {
                 self.push(here, operation, stamp, origin)
             } else {
                 let early = (!Q::may_cancel(&operation)).then_some(stamp);
-                here.absorb::<S>(operation, early, origin, |here, stamp| {
-                    self.in_order(here, stamp)
-                })
-                .map_err(|operation| Full {
-                    operation,
-                    reason: Reason::Limit,
-                })?
+                here.absorb::<S>(self, operation, early, origin)
+                    .map_err(|operation| Full {
+                        operation,
+                        reason: Reason::Limit,
+                    })?
             };
             drop(held);
             Ok(absorbed)
