@@ -19,35 +19,19 @@ fn object(number: u64) -> Object {
 
 static DOMAIN: Domain = Domain::new();
 
-/// [`Slab`], whose objects are gone at once: nobody else has seen them.
+/// [`Slab`]. Its objects are gone at once, since nobody else has seen them; or they are retired, and wait until no section can see them, as
+/// those that others may be reading have to.
 #[derive(Debug)]
-pub struct OurHeap(Slab<'static, Object>);
+pub struct SlabHeap<const RETIRED: bool>(Slab<'static, Object>);
 
-impl Source for OurHeap {
-    const NAME: &'static str = "Slab";
-    type Thing = Owned<Object, InSlab>;
+/// Objects are gone at once.
+pub type OurHeap = SlabHeap<false>;
 
-    fn new() -> Self {
-        Self(Slab::new(&DOMAIN))
-    }
+/// Objects wait.
+pub type RetiringHeap = SlabHeap<true>;
 
-    #[inline]
-    fn take(&self, number: u64) -> Self::Thing {
-        self.0.insert(object(number)).expect("there is memory")
-    }
-
-    #[inline]
-    fn give_back(&self, object: Self::Thing) -> Option<u64> {
-        Some(object[0])
-    }
-}
-
-/// The same, whose objects wait until no section can see them: as those that others may be reading have to.
-#[derive(Debug)]
-pub struct RetiringHeap(Slab<'static, Object>);
-
-impl Source for RetiringHeap {
-    const NAME: &'static str = "Slab, retiring";
+impl<const RETIRED: bool> Source for SlabHeap<RETIRED> {
+    const NAME: &'static str = if RETIRED { "Slab, retiring" } else { "Slab" };
     type Thing = Owned<Object, InSlab>;
 
     fn new() -> Self {
@@ -62,8 +46,10 @@ impl Source for RetiringHeap {
     #[inline]
     fn give_back(&self, object: Self::Thing) -> Option<u64> {
         let number = object[0];
-        // SAFETY: no link led to it.
-        unsafe { self.0.free(object.into()) };
+        if RETIRED {
+            // SAFETY: no link led to it.
+            unsafe { self.0.free(object.into()) };
+        }
         Some(number)
     }
 }

@@ -360,11 +360,15 @@ impl Module {
         {
             while let Ok(Some(frame)) = frames.next() {
                 let name = frame.function.as_ref().map(|name| name.raw_name());
+                let location = frame.location.as_ref();
                 let function = match name {
                     Some(Ok(name)) => demangled(&name),
-                    _ => self.function(address),
+                    // Of a function into which nothing was inlined, a table of lines has no name.
+                    _ => match self.symbol(address) {
+                        Some((_, name)) if location.is_some() => demangled(name),
+                        _ => self.function(address),
+                    },
                 };
-                let location = frame.location.as_ref();
                 places.push(Place {
                     function,
                     file: location
@@ -383,19 +387,10 @@ impl Module {
         places
     }
 
-    /// The function at an address, by the symbols, or the address.
+    /// The function at an address and how far into it that is, by the symbols; or the address.
     fn function(&self, address: u64) -> String {
-        let before = self
-            .functions
-            .partition_point(|(start, ..)| *start <= address);
-        // Some functions written by hand have no size: such a one reaches up to the next.
-        let function = self.functions[..before]
-            .iter()
-            .rev()
-            .take(4)
-            .find(|(start, size, _)| *size == 0 || address < start.saturating_add(*size));
-        match function {
-            Some((start, _, name)) => format!(
+        match self.symbol(address) {
+            Some((start, name)) => format!(
                 "{}+{:#x} in {}",
                 demangled(name),
                 address - start,
@@ -403,6 +398,20 @@ impl Module {
             ),
             None => format!("{}+{address:#x}", self.name),
         }
+    }
+
+    /// The function at an address: where it begins, and its name in the table of symbols.
+    fn symbol(&self, address: u64) -> Option<(u64, &str)> {
+        let before = self
+            .functions
+            .partition_point(|(start, ..)| *start <= address);
+        // Some functions written by hand have no size: such a one reaches up to the next.
+        self.functions[..before]
+            .iter()
+            .rev()
+            .take(4)
+            .find(|(start, size, _)| *size == 0 || address < start.saturating_add(*size))
+            .map(|(start, _, name)| (*start, name.as_str()))
     }
 }
 

@@ -14,8 +14,8 @@ use super::root::{Place, Placement, Root};
 use super::translation::{Entry, Tables, Words};
 use crate::cpu::CoreId;
 use crate::reclaim::Mark;
-use crate::sync::UnsafeCell;
 use crate::sync::atomic::{AtomicPtr, AtomicU64, Ordering};
+use crate::sync::{UnsafeCell, explore, explore_deeply};
 use alloc::boxed::Box;
 use alloc::vec::Vec;
 use core::ptr;
@@ -282,17 +282,6 @@ impl Drop for World {
     }
 }
 
-fn explore(model: impl Fn() + Send + Sync + 'static) {
-    explore_with(2, model);
-}
-
-fn explore_with(preemptions: usize, model: impl Fn() + Send + Sync + 'static) {
-    let mut builder = loom::model::Builder::new();
-    builder.preemption_bound = builder.preemption_bound.max(Some(preemptions));
-    builder.max_branches = builder.max_branches.max(10_000);
-    builder.check(model);
-}
-
 #[test]
 fn two_misses_make_one() {
     for slots in [[0, 0], [0, 1]] {
@@ -436,7 +425,7 @@ fn a_swap_that_holds_back_against_calls_that_are_bound() {
 /// The first call's section is open when the swap looks, the second one's looks the same.
 #[test]
 fn a_swap_that_holds_back_against_sections_that_look_the_same() {
-    explore_with(3, || counted_through_a_swap(2, true));
+    explore_deeply(3, || counted_through_a_swap(2, true));
 }
 
 /// A section that was open before may call the object again: it does not wait for what waits for it.

@@ -8,7 +8,6 @@
 //! next holder continues where the last one stopped: nothing has to be folded away at thread exit.
 
 use super::CoreId;
-#[cfg(any(feature = "std", percolog_loom))]
 use crate::sync::atomic::{AtomicU64, Ordering};
 #[cfg(all(feature = "std", not(percolog_loom)))]
 use core::cell::Cell;
@@ -22,6 +21,29 @@ pub(crate) const LEASES: usize = 2;
 
 #[cfg(any(feature = "std", percolog_loom))]
 const WORDS: usize = LEASES.div_ceil(64);
+
+/// Sets the lowest bit of a word that is not set, if there is one among so many: whoever sets it has what belongs to it. Lock-free.
+pub(crate) fn take_bit(word: &AtomicU64, bits: usize) -> Option<usize> {
+    // A hint: the exchange decides.
+    let mut taken = word.load(Ordering::Relaxed);
+    loop {
+        let free = taken.trailing_ones() as usize;
+        if free >= bits.min(64) {
+            return None;
+        }
+        // Acquire pairs with the Release of whoever clears the bit: the new holder sees all that the last one wrote to the memory
+        // behind it.
+        match word.compare_exchange_weak(
+            taken,
+            taken | 1 << free,
+            Ordering::Acquire,
+            Ordering::Relaxed,
+        ) {
+            Ok(_) => return Some(free),
+            Err(now) => taken = now,
+        }
+    }
+}
 
 /// A pool of [`LEASES`] numbers.
 #[cfg(any(feature = "std", percolog_loom))]
@@ -51,24 +73,8 @@ impl LeasePool {
     /// Takes the smallest free number. Lock-free.
     pub(crate) fn acquire(&self) -> Option<usize> {
         for (at, word) in self.taken.iter().enumerate() {
-            let here = (LEASES - at * 64).min(64);
-            let mut taken = word.load(Ordering::Relaxed);
-            loop {
-                let free = taken.trailing_ones() as usize;
-                if free >= here {
-                    break;
-                }
-                // Acquire pairs with the Release in `release`: the new holder sees all that the last
-                // one wrote to the memory behind the number.
-                match word.compare_exchange_weak(
-                    taken,
-                    taken | 1 << free,
-                    Ordering::Acquire,
-                    Ordering::Relaxed,
-                ) {
-                    Ok(_) => return Some(at * 64 + free),
-                    Err(now) => taken = now,
-                }
+            if let Some(free) = take_bit(word, LEASES - at * 64) {
+                return Some(at * 64 + free);
             }
         }
         None
@@ -76,7 +82,7 @@ impl LeasePool {
 
     /// Gives a number back. The caller must hold it, and not use its memory any more.
     pub(crate) fn release(&self, number: usize) {
-        // Release pairs with the Acquire in `acquire`.
+        // Release pairs with the Acquire in `take_bit`.
         self.taken[number / 64].fetch_and(!(1 << (number % 64)), Ordering::Release);
     }
 }

@@ -9,8 +9,8 @@ use super::table::{Table, Time};
 use super::trie::Trie;
 use crate::cpu::CoreId;
 use crate::reclaim::Period;
-use crate::sync::UnsafeCell;
 use crate::sync::atomic::{AtomicU64, Ordering};
+use crate::sync::{UnsafeCell, explore};
 use core::cell::Cell;
 use loom::sync::Arc;
 use loom::thread;
@@ -95,13 +95,6 @@ impl Drop for Value {
 }
 
 type Subject = Table<Value>;
-
-fn explore(model: impl Fn() + Send + Sync + 'static) {
-    let mut builder = loom::model::Builder::new();
-    builder.preemption_bound = builder.preemption_bound.or(Some(2));
-    builder.max_branches = builder.max_branches.max(10_000);
-    builder.check(model);
-}
 
 fn world(limit: u32) -> (Arc<World>, Arc<Subject>) {
     (Arc::new(World::new()), Arc::new(Table::new(limit)))

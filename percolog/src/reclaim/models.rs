@@ -12,9 +12,13 @@ use super::records::Record;
 use crate::cpu::barrier::Mode;
 use crate::cpu::{CoreId, Environment};
 use crate::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use crate::sync::explore_deeply;
 use loom::cell::UnsafeCell;
 use loom::sync::Arc;
 use loom::thread;
+
+/// Some of the orderings matter only when two threads are stopped in the middle of a third's step.
+const PREEMPTIONS: usize = 3;
 
 /// A clock that orders nothing by itself.
 struct Ticks(AtomicU64);
@@ -143,15 +147,6 @@ impl World {
     }
 }
 
-/// Goes through the interleavings of a model with three pre-emptions, unless the environment allows
-/// more: some of the orderings matter only when two threads are stopped in the middle of a third's step.
-fn explore(model: impl Fn() + Send + Sync + 'static) {
-    let mut builder = loom::model::Builder::new();
-    builder.preemption_bound = builder.preemption_bound.max(Some(3));
-    builder.max_branches = builder.max_branches.max(10_000);
-    builder.check(model);
-}
-
 fn join<T>(handle: thread::JoinHandle<T>) -> T {
     handle.join().expect("no thread of a model panics")
 }
@@ -178,7 +173,7 @@ fn reader(world: &Arc<World>, first: bool, sections: usize) -> thread::JoinHandl
 }
 
 fn a_section_keeps_what_it_found(clock: Clock, first: bool) {
-    explore(move || {
+    explore_deeply(PREEMPTIONS, move || {
         let world = World::new(clock);
         let reader = reader(&world, first, 1);
         let writer = world.record();
@@ -210,7 +205,7 @@ fn a_first_section_keeps_what_it_found() {
 /// Two sections of one thread: that the second is seen says that the first is over.
 #[test]
 fn a_second_section_ends_the_first() {
-    explore(|| {
+    explore_deeply(PREEMPTIONS, || {
         let world = World::new(Clock::Coarse);
         let reader = reader(&world, false, 2);
         let writer = world.record();
@@ -222,7 +217,7 @@ fn a_second_section_ends_the_first() {
 /// The writer reads what it retires: its own section counts.
 #[test]
 fn the_own_section_keeps_what_it_found() {
-    explore(|| {
+    explore_deeply(PREEMPTIONS, || {
         let world = World::new(Clock::Coarse);
         let writer = world.record();
         world.collector.enter(writer);
@@ -238,7 +233,7 @@ fn the_own_section_keeps_what_it_found() {
 /// before it looked, is what objects are destroyed by.
 #[test]
 fn a_bound_holds_up_to_the_time_before_the_scan() {
-    explore(|| {
+    explore_deeply(PREEMPTIONS, || {
         let world = World::new(Clock::Coarse);
         // Stamp of the object plus one; zero until it is unlinked.
         let stamped = Arc::new(AtomicU64::new(0));
@@ -267,7 +262,7 @@ fn a_bound_holds_up_to_the_time_before_the_scan() {
 /// One thread scans, another destroys on the strength of what is published.
 #[test]
 fn what_another_thread_found_out_holds() {
-    explore(|| {
+    explore_deeply(PREEMPTIONS, || {
         let world = World::new(Clock::Coarse);
         let reader = reader(&world, false, 1);
         let writer = world.record();
@@ -292,7 +287,7 @@ fn what_another_thread_found_out_holds() {
 /// One thread scans; what it has found out of the reader is relied on by another.
 #[test]
 fn what_another_thread_remembers_holds() {
-    explore(|| {
+    explore_deeply(PREEMPTIONS, || {
         let world = World::new(Clock::Coarse);
         let reader = reader(&world, false, 1);
         let old = world.unlink(1);
@@ -319,7 +314,7 @@ fn what_another_thread_remembers_holds() {
 /// Two objects one after the other: the bound found for the first is the stamp of the second.
 #[test]
 fn a_tie_is_not_quiescent() {
-    explore(|| {
+    explore_deeply(PREEMPTIONS, || {
         let world = World::new(Clock::Coarse);
         let reader = reader(&world, false, 1);
         let writer = world.record();
@@ -334,7 +329,7 @@ fn a_tie_is_not_quiescent() {
 /// One thread parks the reader, another destroys what it has read.
 #[test]
 fn parking_hands_on_what_it_saw() {
-    explore(|| {
+    explore_deeply(PREEMPTIONS, || {
         let world = World::new(Clock::Coarse);
         let reader = reader(&world, false, 1);
         world.collector.advance(1);
@@ -358,7 +353,7 @@ fn parking_hands_on_what_it_saw() {
 /// A thread that is parked while it comes back is seen, or sees it.
 #[test]
 fn parking_misses_no_section() {
-    explore(|| {
+    explore_deeply(PREEMPTIONS, || {
         let world = World::new(Clock::Coarse);
         let idle = world.record();
         world.section(idle);
@@ -388,7 +383,7 @@ fn parking_misses_no_section() {
 /// What a thread leaves behind waits for the sections that it would have waited for.
 #[test]
 fn orphans_wait_for_sections() {
-    explore(|| {
+    explore_deeply(PREEMPTIONS, || {
         let world = World::new(Clock::Coarse);
         let reader = reader(&world, false, 1);
         let leaver = thread::spawn({
@@ -413,7 +408,7 @@ fn orphans_wait_for_sections() {
 /// A record that changes hands keeps what is queued in it, and who gets it sees that.
 #[test]
 fn a_record_changes_hands() {
-    explore(|| {
+    explore_deeply(PREEMPTIONS, || {
         let world = World::new(Clock::Coarse);
         let first = thread::spawn({
             let world = world.clone();

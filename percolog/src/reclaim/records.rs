@@ -13,6 +13,7 @@ use alloc::boxed::Box;
 use alloc::vec::Vec;
 
 use super::queue::Queue;
+use crate::cpu::lease::take_bit;
 use crate::sync::atomic::{AtomicPtr, AtomicU32, AtomicU64, Ordering};
 use crate::sync::global::AtomicU64 as Count;
 use crate::sync::{Isolated, UnsafeCell};
@@ -276,25 +277,8 @@ impl Records {
                 None => self.make_table(at, &target),
             };
             for (word_at, word) in table.taken.iter().enumerate() {
-                let here = (table.records.len() - word_at * 64).min(64);
-                // A hint: the exchange decides.
-                let mut taken = word.load(Ordering::Relaxed);
-                loop {
-                    let free = taken.trailing_ones() as usize;
-                    if free >= here {
-                        break;
-                    }
-                    // Acquire pairs with the Release in `give_back`: the new holder continues where
-                    // the last one stopped.
-                    match word.compare_exchange_weak(
-                        taken,
-                        taken | 1 << free,
-                        Ordering::Acquire,
-                        Ordering::Relaxed,
-                    ) {
-                        Ok(_) => return &table.records[word_at * 64 + free],
-                        Err(now) => taken = now,
-                    }
+                if let Some(free) = take_bit(word, table.records.len() - word_at * 64) {
+                    return &table.records[word_at * 64 + free];
                 }
             }
         }
@@ -306,7 +290,7 @@ impl Records {
         let table = self.table(table_of(index))?;
         let at = index - table_start(table_of(index));
         let bit = 1 << (at % 64);
-        // Acquire as in `take`.
+        // Acquire as in `take_bit`.
         let taken = table.taken[at / 64].fetch_or(bit, Ordering::Acquire);
         (taken & bit == 0).then(|| &table.records[at])
     }
@@ -314,7 +298,7 @@ impl Records {
     /// Gives a record back. The caller holds it, has left all its sections, and does not use it again.
     pub(super) fn give_back(&self, record: &Record) {
         let (table, at) = self.place(record.index);
-        // Release pairs with the Acquire in `take`.
+        // Release pairs with the Acquires in `take_bit` and `take_this`: the new holder continues where the last one stopped.
         table.taken[at / 64].fetch_and(!(1 << (at % 64)), Ordering::Release);
     }
 

@@ -15,6 +15,8 @@
 //! Both spin briefly and then give the processor away: threads may outnumber cores, and nobody may
 //! spin out a time slice behind an owner that is not running.
 
+#[cfg(all(test, percolog_loom))]
+mod explore;
 #[cfg(feature = "alloc")]
 pub(crate) mod held;
 mod isolated;
@@ -25,6 +27,8 @@ mod slot_lock;
 #[cfg(any(feature = "alloc", feature = "std"))]
 mod wait;
 
+#[cfg(all(test, percolog_loom))]
+pub(crate) use explore::{explore, explore_deeply};
 #[cfg(feature = "alloc")]
 pub(crate) use isolated::Isolated;
 pub use isolated::LINE_SIZE;

@@ -1,6 +1,8 @@
 //! Caches: one thread at a time beside a map, many at once, and whatever can go wrong.
 #![cfg(not(percolog_loom))]
 
+#[path = "../common/alive.rs"]
+mod alive;
 #[path = "../common/child.rs"]
 #[cfg(unix)]
 mod child;
@@ -18,12 +20,12 @@ mod seed;
 mod share;
 mod threads;
 
+use alive::{Alive, Value};
 use percolog::collections::Cache;
 use percolog::collections::cache::{Builder, TimeSource};
 use percolog::reclaim::Domain;
 use std::hash::{BuildHasher, Hasher};
-use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicU64, Ordering};
 
 /// Time that moves when a test says so.
 #[derive(Default)]
@@ -67,47 +69,6 @@ impl Hasher for Sum {
 
     fn finish(&self) -> u64 {
         self.0 % self.1
-    }
-}
-
-/// How many values of a test there are.
-#[derive(Clone, Default)]
-struct Alive(Arc<AtomicUsize>);
-
-impl Alive {
-    fn value(&self, number: u64) -> Value {
-        self.0.fetch_add(1, Ordering::Relaxed);
-        Value {
-            number,
-            check: !number,
-            alive: self.0.clone(),
-        }
-    }
-
-    fn count(&self) -> usize {
-        self.0.load(Ordering::Relaxed)
-    }
-}
-
-/// A value that is counted, and that can be seen to be whole.
-struct Value {
-    number: u64,
-    check: u64,
-    alive: Arc<AtomicUsize>,
-}
-
-impl Value {
-    fn number(&self) -> u64 {
-        assert_eq!(self.check, !self.number, "a value that is not there");
-        self.number
-    }
-}
-
-impl Drop for Value {
-    fn drop(&mut self) {
-        self.number();
-        self.check = self.number;
-        self.alive.fetch_sub(1, Ordering::Relaxed);
     }
 }
 

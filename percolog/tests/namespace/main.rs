@@ -16,6 +16,8 @@
 //! | A core whose number is not below the configured maximum is written out of bounds. | Slots are made as they come: `threads::more_threads_than_there_are_places` |
 #![cfg(not(percolog_loom))]
 
+#[path = "../common/alive.rs"]
+mod alive;
 mod differential;
 mod misuse;
 #[path = "../common/seed.rs"]
@@ -24,46 +26,4 @@ mod seed;
 mod share;
 mod threads;
 
-use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
-
-/// How many values of a test there are.
-#[derive(Clone, Default)]
-struct Alive(Arc<AtomicUsize>);
-
-impl Alive {
-    fn value(&self, number: u64) -> Value {
-        self.0.fetch_add(1, Ordering::Relaxed);
-        Value {
-            number,
-            check: !number,
-            alive: self.0.clone(),
-        }
-    }
-
-    fn count(&self) -> usize {
-        self.0.load(Ordering::Relaxed)
-    }
-}
-
-/// A value that is counted, and that can be seen to be whole.
-struct Value {
-    number: u64,
-    check: u64,
-    alive: Arc<AtomicUsize>,
-}
-
-impl Value {
-    fn number(&self) -> u64 {
-        assert_eq!(self.check, !self.number, "a value that is not there");
-        self.number
-    }
-}
-
-impl Drop for Value {
-    fn drop(&mut self) {
-        assert_eq!(self.check, !self.number, "dropped twice");
-        self.check = self.number;
-        self.alive.fetch_sub(1, Ordering::Relaxed);
-    }
-}
+use alive::{Alive, Value};

@@ -1,6 +1,8 @@
 //! Ordered lists and hash maps whose entries are looked up without locks: alone, and with many threads.
 #![cfg(not(percolog_loom))]
 
+#[path = "../common/alive.rs"]
+mod alive;
 mod differential;
 #[path = "../common/history.rs"]
 mod history;
@@ -12,58 +14,11 @@ mod seed;
 mod share;
 mod threads;
 
+use alive::{Alive, Value};
 use percolog::collections::ordered::{AddError, ChangeError};
 use percolog::collections::{Map, OrderedList};
 use percolog::reclaim::{Domain, Section};
 use std::hash::{BuildHasher, Hasher, RandomState};
-use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
-
-/// How many values of a test there are.
-#[derive(Clone, Default)]
-struct Alive(Arc<AtomicUsize>);
-
-impl Alive {
-    fn value(&self, number: u64) -> Value {
-        self.0.fetch_add(1, Ordering::Relaxed);
-        Value {
-            number: AtomicU64::new(number),
-            check: !number,
-            alive: self.0.clone(),
-        }
-    }
-
-    fn count(&self) -> usize {
-        self.0.load(Ordering::Relaxed)
-    }
-}
-
-/// A value that is counted, and that can be seen to be whole.
-struct Value {
-    number: AtomicU64,
-    check: u64,
-    alive: Arc<AtomicUsize>,
-}
-
-impl Value {
-    /// What it was made with.
-    fn number(&self) -> u64 {
-        assert_eq!(
-            self.check,
-            !self.number.load(Ordering::Relaxed),
-            "a value that is not there"
-        );
-        !self.check
-    }
-}
-
-impl Drop for Value {
-    fn drop(&mut self) {
-        self.number();
-        self.check = 0;
-        self.alive.fetch_sub(1, Ordering::Relaxed);
-    }
-}
 
 /// Hashes everything to the same few numbers.
 #[derive(Clone, Copy, Default)]

@@ -383,28 +383,15 @@ impl<L: Lock> Cache for Memcached<L> {
 
 #[cfg(test)]
 mod tests {
+    use super::super::tests::follows_a_map;
     use super::super::{is_of, key, value};
     use super::*;
 
-    fn follows_a_map<L: Lock>(recency: Recency) {
-        let cache = Memcached::<L>::new(1, 64, recency);
-        let mut model = std::collections::HashMap::new();
-        for step in 0..10_000 {
-            let number = mix(step) % 64;
-            if mix(step + 1).is_multiple_of(3) {
-                assert!(cache.set(0, key(number), value(number, step)));
-                model.insert(number, step);
-            }
-            let expected = model.get(&number).map(|version| value(number, *version));
-            assert_eq!(cache.get(0, &key(number)), expected);
-        }
-    }
-
     #[test]
     fn each_follows_a_map() {
-        follows_a_map::<Spin>(Recency::Exact);
-        follows_a_map::<Spin>(Recency::WhenSet);
-        follows_a_map::<Queue>(Recency::Clock);
+        follows_a_map(&Memcached::<Spin>::new(1, 64, Recency::Exact));
+        follows_a_map(&Memcached::<Spin>::new(1, 64, Recency::WhenSet));
+        follows_a_map(&Memcached::<Queue>::new(1, 64, Recency::Clock));
     }
 
     /// The numbers that are left of 0..4 when the first was used again and a fifth came.

@@ -181,6 +181,20 @@ mod tests {
         cycles: 2_000_000,
     };
 
+    /// With room for 64 items.
+    pub(super) fn follows_a_map(cache: &impl Cache) {
+        let mut model = std::collections::HashMap::new();
+        for step in 0..10_000 {
+            let number = mix(step) % 64;
+            if mix(step + 1).is_multiple_of(3) {
+                assert!(cache.set(0, key(number), value(number, step)));
+                model.insert(number, step);
+            }
+            let expected = model.get(&number).map(|version| value(number, *version));
+            assert_eq!(cache.get(0, &key(number)), expected);
+        }
+    }
+
     /// A cache that loses what it should keep, or gives out another's value.
     struct Wrong<C>(C, fn(u64) -> u64);
 

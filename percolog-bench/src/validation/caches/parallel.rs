@@ -156,21 +156,8 @@ impl Drop for Endless {
 
 #[cfg(test)]
 mod tests {
-    use super::super::{key, value};
+    use super::super::tests::follows_a_map;
     use super::*;
-
-    fn follows_a_map(cache: &impl Cache) {
-        let mut model = std::collections::HashMap::new();
-        for step in 0..10_000 {
-            let number = mix(step) % 64;
-            if mix(step + 1).is_multiple_of(3) {
-                assert!(cache.set(0, key(number), value(number, step)));
-                model.insert(number, step);
-            }
-            let expected = model.get(&number).map(|version| value(number, *version));
-            assert_eq!(cache.get(0, &key(number)), expected);
-        }
-    }
 
     #[test]
     fn each_follows_a_map() {

@@ -3,7 +3,7 @@
 //! A frame is in one list, or belongs to somebody, at any time, since there is one [`Frame`] of it. Nobody has two locks at once; so a
 //! frame can be on its way from list to list, and in none.
 
-use super::ask;
+use super::{Home, ask};
 use crate::faults::error::OutOfMemory;
 use crate::faults::memory::Frame;
 use crate::faults::objects::{Attachment, Member, PageManager};
@@ -128,6 +128,16 @@ impl SlotPool {
     }
 }
 
+impl Home for SlotPool {
+    fn made_here(&self) -> &Mutex<Vec<Member>> {
+        &self.members
+    }
+
+    fn siblings(&self) -> &Siblings<Self> {
+        &self.siblings
+    }
+}
+
 impl PageManager for SlotPool {
     fn allocate(&self, _: &Section) -> Result<Frame, OutOfMemory> {
         let own = lock(&self.free).pop();
@@ -139,29 +149,16 @@ impl PageManager for SlotPool {
     }
 
     fn attach(&self, member: Member) -> Attachment {
-        lock(&self.members).push(member);
-        Attachment {
-            home: self.number,
-            member,
-        }
+        self.take_in(self.number, member)
     }
 
     fn detach(&self, attachment: Attachment) {
-        self.siblings.visit(|all| {
-            if let Some(home) = all.get(attachment.home) {
-                lock(&home.members).retain(|member| *member != attachment.member);
-            }
-        });
+        self.let_go(attachment);
     }
 
     fn reclaim(&self, section: &Section, wanted: usize) -> usize {
         // Whoever is asked gives frames back here, and might be the first on its slot to do so: nobody is asked during the visit.
-        let members = self.siblings.visit(|all| {
-            all.iter()
-                .flat_map(|(_, pool)| lock(&pool.members).clone())
-                .collect()
-        });
-        ask(members.unwrap_or_default(), section, wanted)
+        ask(self.everybody(), section, wanted)
     }
 
     fn free(&self) -> usize {
@@ -173,8 +170,6 @@ impl PageManager for SlotPool {
     }
 
     fn members(&self) -> usize {
-        self.siblings
-            .visit(|all| all.iter().map(|(_, pool)| lock(&pool.members).len()).sum())
-            .unwrap_or(0)
+        self.everybody().len()
     }
 }

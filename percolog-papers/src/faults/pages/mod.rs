@@ -13,8 +13,43 @@ pub(super) use distributed::DistributedPool;
 pub(super) use redirect::Redirects;
 pub(super) use shared::Pool;
 
-use super::objects::Member;
-use percolog::clustered::Section;
+use super::lock;
+use super::objects::{Attachment, Member};
+use percolog::clustered::{Section, Siblings};
+use std::sync::Mutex;
+
+/// Representatives each of which has a table of those who were made on its slot.
+trait Home: Sized + Send + Sync {
+    fn made_here(&self) -> &Mutex<Vec<Member>>;
+
+    fn siblings(&self) -> &Siblings<Self>;
+
+    fn take_in(&self, number: usize, member: Member) -> Attachment {
+        lock(self.made_here()).push(member);
+        Attachment {
+            home: number,
+            member,
+        }
+    }
+
+    fn let_go(&self, attachment: Attachment) {
+        self.siblings().visit(|all| {
+            if let Some(home) = all.get(attachment.home) {
+                lock(home.made_here()).retain(|member| *member != attachment.member);
+            }
+        });
+    }
+
+    /// Those of all slots.
+    fn everybody(&self) -> Vec<Member> {
+        let members = self.siblings().visit(|all| {
+            all.iter()
+                .flat_map(|(_, home)| lock(home.made_here()).clone())
+                .collect()
+        });
+        members.unwrap_or_default()
+    }
+}
 
 /// Asks one after the other, until there are enough.
 fn ask(members: Vec<Member>, section: &Section, wanted: usize) -> usize {

@@ -1,8 +1,7 @@
 //! The page manager of a process: it asks the global one for everything, and knows the files that only this process can name.
 
-use super::ask;
+use super::{Home, ask};
 use crate::faults::error::OutOfMemory;
-use crate::faults::lock;
 use crate::faults::memory::Frame;
 use crate::faults::objects::{Attachment, Member, PageManager};
 use percolog::clustered::{ObjectRef, Place, Root, Section, Siblings};
@@ -39,6 +38,16 @@ impl Root for Redirects {
     }
 }
 
+impl Home for Redirect {
+    fn made_here(&self) -> &Mutex<Vec<Member>> {
+        &self.members
+    }
+
+    fn siblings(&self) -> &Siblings<Self> {
+        &self.siblings
+    }
+}
+
 impl PageManager for Redirect {
     fn allocate(&self, section: &Section) -> Result<Frame, OutOfMemory> {
         // The global manager is destroyed after all processes.
@@ -55,28 +64,15 @@ impl PageManager for Redirect {
     }
 
     fn attach(&self, member: Member) -> Attachment {
-        lock(&self.members).push(member);
-        Attachment {
-            home: self.number,
-            member,
-        }
+        self.take_in(self.number, member)
     }
 
     fn detach(&self, attachment: Attachment) {
-        self.siblings.visit(|all| {
-            if let Some(home) = all.get(attachment.home) {
-                lock(&home.members).retain(|member| *member != attachment.member);
-            }
-        });
+        self.let_go(attachment);
     }
 
     fn reclaim(&self, section: &Section, wanted: usize) -> usize {
-        let members = self.siblings.visit(|all| {
-            all.iter()
-                .flat_map(|(_, redirect)| lock(&redirect.members).clone())
-                .collect()
-        });
-        ask(members.unwrap_or_default(), section, wanted)
+        ask(self.everybody(), section, wanted)
     }
 
     /// It has none of its own.
@@ -85,9 +81,6 @@ impl PageManager for Redirect {
     }
 
     fn members(&self) -> usize {
-        let count = |redirect: &Self| lock(&redirect.members).len();
-        self.siblings
-            .visit(|all| all.iter().map(|(_, it)| count(it)).sum())
-            .unwrap_or(0)
+        self.everybody().len()
     }
 }

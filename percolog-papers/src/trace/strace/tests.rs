@@ -414,25 +414,6 @@ fn remappings_move_grow_and_shrink() {
 }
 
 #[test]
-fn a_recording_that_stops_in_the_middle_ends_everybody() {
-    let trace = trace(
-        r#"7 1.000000 execve("/x", ["x"], 0x1 /* 1 var */) = 0
-7 1.000001 mmap(NULL, 4096, PROT_READ, MAP_SHARED, 3</f>, 0) = 0x5000
-7 1.000002 vfork( <unfinished ...>
-8 1.000003 execve("/y", ["y"], 0x1 /* 1 var */) = 0
-8 1.000004 mmap(NULL, 4096, PROT_READ, MAP_SHARED, 3</f>, 0 <unfinished ...>
-"#,
-    );
-    let last: Vec<Event> = trace.events()[trace.events().len() - 2..].to_vec();
-    assert_eq!(
-        last.iter()
-            .map(|event| (event.task, event.action))
-            .collect::<Vec<_>>(),
-        [(0, Action::Exit), (1, Action::Exit)]
-    );
-}
-
-#[test]
 fn closing_no_descriptor_is_understood_also_when_interrupted() {
     let text = "10 1.000000 execve(\"/bin/a\", [], 0x1) = 0\n\
                 10 1.000001 close(-1) = -1 EBADF (Bad file descriptor)\n\

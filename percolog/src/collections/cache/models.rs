@@ -11,8 +11,8 @@ use super::notes::Slots;
 use super::table::{FOR_EVER, Node, REPLACED, Table};
 use super::time::Standstill;
 use crate::cpu::lease::Who;
-use crate::sync::UnsafeCell;
 use crate::sync::atomic::{AtomicU64, Ordering};
+use crate::sync::{UnsafeCell, explore};
 use alloc::boxed::Box;
 use core::ptr::NonNull;
 use loom::sync::Arc;
@@ -181,13 +181,6 @@ impl World {
         }
         assert_eq!((self.items.lists.items(), self.items.lists.bytes()), (0, 0));
     }
-}
-
-fn explore(model: impl Fn() + Send + Sync + 'static) {
-    let mut builder = loom::model::Builder::new();
-    builder.preemption_bound = builder.preemption_bound.or(Some(2));
-    builder.max_branches = builder.max_branches.max(10_000);
-    builder.check(model);
 }
 
 fn both<A: 'static, B: 'static>(

@@ -9,8 +9,8 @@
 use super::buckets::{Buckets, order_of_entry};
 use super::list::{self, Inserted, Lack, Refused};
 use super::node::{Entry, Node, PLAIN, Room, Spot};
-use crate::sync::UnsafeCell;
 use crate::sync::atomic::{AtomicU64, Ordering};
+use crate::sync::{UnsafeCell, explore};
 use alloc::boxed::Box;
 use alloc::vec::Vec;
 use core::cmp::Ordering as Compared;
@@ -267,13 +267,6 @@ impl Drop for World {
             unsafe { Self::destroy(entry) };
         }
     }
-}
-
-fn explore(model: impl Fn() + Send + Sync + 'static) {
-    let mut builder = loom::model::Builder::new();
-    builder.preemption_bound = builder.preemption_bound.or(Some(2));
-    builder.max_branches = builder.max_branches.max(10_000);
-    builder.check(model);
 }
 
 /// What two threads come to, each in a section of its own.

@@ -26,6 +26,7 @@ use super::limits::{Options, Policy};
 use super::object::{Object, Wait};
 use super::queue::{Absorbed, Limits, Queue};
 use crate::cpu::{CoreId, Environment};
+pub(crate) use crate::sync::explore;
 use crate::sync::global::{AtomicU64, Ordering};
 use crate::sync::{Patience, UnsafeCell};
 use alloc::vec::Vec;
@@ -33,15 +34,6 @@ use core::cell::Cell;
 use core::panic::Location;
 use loom::sync::Arc;
 use loom::thread;
-
-/// Goes through the interleavings of a model, with two pre-emptions unless the environment says
-/// otherwise: nearly every bug shows with two, and without a bound there is no end.
-pub(crate) fn explore(model: impl Fn() + Send + Sync + 'static) {
-    let mut builder = loom::model::Builder::new();
-    builder.preemption_bound = builder.preemption_bound.or(Some(2));
-    builder.max_branches = builder.max_branches.max(10_000);
-    builder.check(model);
-}
 
 pub(crate) fn join<T>(handle: thread::JoinHandle<T>) -> T {
     handle.join().expect("no thread of a model panics")
