@@ -1,6 +1,8 @@
 //! Running steps one after another: each is announced, timed and remembered, and a table closes the run.
 
-use std::collections::BTreeSet;
+mod failure;
+mod folders;
+
 use std::fs;
 use std::path::PathBuf;
 use std::process::Command;
@@ -10,13 +12,8 @@ use anyhow::{Context, Result};
 
 use crate::counts::{self, Counts};
 use crate::process::{self, Outcome};
-
-/// How many of the last lines of a failed step are printed; its log has all of them.
-const LAST: usize = 30;
-
-/// Lines that tell of a failure, at most so many, each with so many after it.
-const MOST_TELLING: usize = 60;
-const AFTER: usize = 6;
+pub(crate) use failure::print_failure;
+use folders::{Folders, folder_of};
 
 /// Columns for a step's name; with them the table stays below 100.
 const WIDEST: usize = 48;
@@ -61,41 +58,6 @@ pub(crate) struct Report {
     started: Instant,
     rows: Vec<Row>,
     folders: Folders,
-}
-
-/// What to do with the folders that steps of their own flags build into: together they are many times what the others take.
-enum Folders {
-    /// They are there for the next run.
-    Kept,
-    /// Each goes once a step is done with it and the next one uses another: the one that is there now.
-    Swept(Option<PathBuf>),
-}
-
-impl Folders {
-    /// Before a step that builds into `next`, or into what all others share.
-    fn turn_to(&mut self, next: Option<PathBuf>) {
-        let Self::Swept(there) = self else { return };
-        if *there == next {
-            return;
-        }
-        let Some(done) = std::mem::replace(there, next) else {
-            return;
-        };
-        if done.exists()
-            && let Err(error) = fs::remove_dir_all(&done)
-        {
-            // No step fails of it; one that finds no space will.
-            println!("   {} could not be removed: {error}", done.display());
-        }
-    }
-}
-
-/// The folder that a command builds into, where it has one of its own.
-fn folder_of(command: &Command) -> Option<PathBuf> {
-    command
-        .get_envs()
-        .find(|(name, _)| *name == "CARGO_TARGET_DIR")
-        .and_then(|(_, value)| value.map(PathBuf::from))
 }
 
 impl Report {
@@ -394,53 +356,6 @@ fn is_offline(output: &str) -> bool {
     .any(|sign| output.contains(sign))
 }
 
-/// Prints which of a command's lines tell why it failed, and its last ones, set off from what this program says.
-///
-/// Both, because the output of many test programs is long, what failed can stand anywhere in it, and whoever reads this may see only
-/// its beginning.
-pub(crate) fn print_failure(output: &str) {
-    let lines: Vec<&str> = output.lines().collect();
-    let end = lines.len().saturating_sub(LAST);
-    let mut after = None;
-    for number in telling(&lines[..end]) {
-        if after.is_some_and(|after| after != number) || (after.is_none() && number > 0) {
-            println!("   | …");
-        }
-        println!("   | {}", lines[number]);
-        after = Some(number + 1);
-    }
-    if after.unwrap_or(0) < end {
-        println!("   | … the last {LAST} lines:");
-    }
-    for line in &lines[end..] {
-        println!("   | {line}");
-    }
-}
-
-/// The numbers of lines that begin or end as the harness, the compiler and a panic say what is wrong, and of those right after them.
-fn telling(lines: &[&str]) -> BTreeSet<usize> {
-    let tells = |line: &str| {
-        line.ends_with(" FAILED")
-            || line.starts_with("error")
-            || line.starts_with("test result: FAILED")
-            || line.contains("panicked at ")
-            || line.contains("WARNING: ThreadSanitizer")
-            || line.contains("ERROR: AddressSanitizer")
-            || line.contains("ERROR: LeakSanitizer")
-    };
-    let mut numbers = BTreeSet::new();
-    for (number, line) in lines.iter().enumerate() {
-        if numbers.len() >= MOST_TELLING {
-            break;
-        }
-        if tells(line) {
-            let after = if line.ends_with(" FAILED") { 0 } else { AFTER };
-            numbers.extend((number..=number + after).take_while(|&number| number < lines.len()));
-        }
-    }
-    numbers
-}
-
 fn seconds(time: Duration) -> String {
     format!("{:.1} s", time.as_secs_f64())
 }
@@ -606,19 +521,6 @@ mod tests {
     fn a_run_of_no_step_fails() {
         let folder = tempfile::tempdir().unwrap();
         assert!(!report(&folder).finish());
-    }
-
-    #[test]
-    fn what_tells_of_a_failure_is_found_among_many_lines() {
-        let lines = [
-            "test one ... ok",
-            "test two ... FAILED",
-            "test three ... ok",
-            "thread 'two' panicked at two.rs:1:1:",
-            "left is not right",
-        ];
-        assert_eq!(telling(&lines), BTreeSet::from([1, 3, 4]));
-        assert_eq!(telling(&["error"; 1000]).len(), MOST_TELLING);
     }
 
     #[test]
