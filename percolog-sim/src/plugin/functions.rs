@@ -24,6 +24,7 @@ use crate::plugin::kind;
 use crate::plugin::qemu::{Execution, Instruction, Uses};
 use crate::plugin::registers::{Register, Registers};
 use crate::plugin::simulator::{Gate, Simulator, gate, simulator};
+use crate::plugin::stacks::Purpose;
 
 /// A function that somebody wants to know of, for its callback.
 #[derive(Debug)]
@@ -251,7 +252,9 @@ impl Simulator {
             Hook::Allocator(kind) => {
                 let witness = &mut self.witness;
                 let request = witness.blocks.called(kind, registers, || {
-                    witness.stacks.number(function.pc, registers)
+                    witness
+                        .stacks
+                        .number(function.pc, registers, Purpose::Memory, || true)
                 });
                 match request {
                     Some(request) => What::Allocation(request),

@@ -3,6 +3,7 @@
 use crate::plugin::code;
 use crate::plugin::registers::Registers;
 use crate::plugin::simulator::Simulator;
+use crate::plugin::stacks::Purpose;
 use crate::plugin::syscalls::{Call, Change, Step, Then};
 
 /// `mmap`, by the instruction at `pc`.
@@ -17,7 +18,10 @@ pub(crate) fn map(sim: &mut Simulator, call: &Call, registers: &Registers, pc: u
         return Step::Quick;
     }
     // Where it lies is known after the call only.
-    let stack = sim.witness.stacks.number(pc, registers);
+    let stack = sim
+        .witness
+        .stacks
+        .number(pc, registers, Purpose::Memory, || true);
     Step::Changed(Change::followed_by(Then::Mapped(size, stack)))
 }
 

@@ -15,11 +15,11 @@ use crate::plugin::report::LineHasher;
 
 /// How many words of a stack are looked at to tell chains apart.
 const WORDS: u64 = 96;
-/// How many return addresses make the difference.
-const DEEP: usize = 8;
+/// How many return addresses make the difference: as long as there is room, while there is a little, and while there is any.
+const DEEP: [usize; 3] = [8, 4, 1];
 /// As many bytes of a stack are kept.
 const KEPT: usize = 4096;
-/// As many snapshots are kept; what comes later is told apart by its innermost caller alone.
+/// As many snapshots are kept of each of these, for each [`Purpose`]; what comes later is told apart by fewer of its callers.
 const MOST: usize = 4096;
 const PAGE: u64 = 4096;
 /// How many pages are known to be mapped.
@@ -27,6 +27,15 @@ const PAGES: usize = 1024;
 
 /// A snapshot, by its number.
 pub(crate) type StackId = u32;
+
+/// What a snapshot is for. Each has room of its own: there are so many accesses that they would leave none.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Purpose {
+    /// To say who used a line.
+    Access,
+    /// To say who asked for memory.
+    Memory,
+}
 
 /// A thread's registers and the top of its stack.
 #[derive(Debug)]
@@ -43,6 +52,8 @@ pub(crate) struct Stack {
 pub(crate) struct Stacks {
     numbers: HashMap<u64, StackId, BuildHasherDefault<LineHasher>>,
     taken: Vec<Stack>,
+    /// How many of them for each [`Purpose`].
+    counts: [usize; 2],
     /// Pages of stacks that can be read, each in the place that its number gives.
     readable: Box<[u64; PAGES]>,
 }
@@ -52,17 +63,24 @@ impl Default for Stacks {
         Stacks {
             numbers: HashMap::default(),
             taken: Vec::new(),
+            counts: [0; 2],
             readable: Box::new([u64::MAX; PAGES]),
         }
     }
 }
 
 impl Stacks {
-    /// The number of the chain of callers of a thread that is at `pc`; nothing if there is no room for it.
-    pub(crate) fn number(&mut self, pc: u64, registers: &Registers) -> Option<StackId> {
+    /// The number of the chain of callers of a thread that is at `pc`; nothing if it is a new one, and there is no room for it or it is not
+    /// `wanted`.
+    pub(crate) fn number(
+        &mut self,
+        pc: u64,
+        registers: &Registers,
+        purpose: Purpose,
+        wanted: impl FnOnce() -> bool,
+    ) -> Option<StackId> {
         let top = registers.stack();
-        let mut hash = mix(0, pc);
-        let mut first = hash;
+        let mut hashes = [mix(0, pc); DEEP.len()];
         let mut found = 0;
         for index in 0..WORDS {
             let address = top.wrapping_add(8 * index);
@@ -72,36 +90,41 @@ impl Stacks {
             // SAFETY: the word lies in a page that can be read, and does not reach beyond it.
             let word = unsafe { *(address as *const u64) };
             if code::follows_call(word) {
-                hash = mix(hash, word);
-                found += 1;
-                if found == 1 {
-                    first = hash;
+                for (hash, deep) in hashes.iter_mut().zip(DEEP) {
+                    if found < deep {
+                        *hash = mix(*hash, word);
+                    }
                 }
-                if found == DEEP {
+                found += 1;
+                if found == DEEP[0] {
                     break;
                 }
             }
         }
-        if let Some(known) = self.numbers.get(&hash) {
-            return Some(*known);
-        }
-        if self.taken.len() >= MOST {
-            hash = first;
+        for (level, hash) in hashes.into_iter().enumerate() {
+            let hash = mix(hash, level as u64);
             if let Some(known) = self.numbers.get(&hash) {
                 return Some(*known);
             }
-            if self.taken.len() >= 2 * MOST {
-                return None;
+            if self.counts[purpose as usize] < (level + 1) * MOST {
+                return wanted().then(|| {
+                    self.counts[purpose as usize] += 1;
+                    self.take(pc, registers, hash)
+                });
             }
         }
+        None
+    }
+
+    fn take(&mut self, pc: u64, registers: &Registers, hash: u64) -> StackId {
         let number = self.taken.len() as StackId;
         self.taken.push(Stack {
             pc,
             registers: registers.all(),
-            memory: memory_from(top),
+            memory: memory_from(registers.stack()),
         });
         self.numbers.insert(hash, number);
-        Some(number)
+        number
     }
 
     /// A snapshot.
@@ -144,4 +167,29 @@ fn memory_from(top: u64) -> Vec<u8> {
 fn mix(hash: u64, word: u64) -> u64 {
     let product = (hash.rotate_left(5) ^ word).wrapping_mul(0x9e37_79b9_7f4a_7c15);
     product ^ (product >> 29)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn accesses_leave_room_for_who_asks_for_memory() {
+        // No stack that could be read: chains differ in their instruction alone.
+        let mut values = [0; 16];
+        // SAFETY: the array has as many words as there are registers, and outlives their use.
+        let registers = unsafe { Registers::new(values.as_mut_ptr()) };
+        let mut stacks = Stacks::default();
+        let mut number =
+            |pc, purpose, wanted| stacks.number(pc, &registers, purpose, move || wanted);
+        assert_eq!(number(0, Purpose::Access, false), None);
+        let room = (DEEP.len() * MOST) as u64;
+        assert!((0..room).all(|pc| number(pc, Purpose::Access, true).is_some()));
+        assert_eq!(number(room, Purpose::Access, true), None);
+        let known = number(7, Purpose::Access, false);
+        assert_eq!(known, Some(7));
+        let asked = number(room, Purpose::Memory, true);
+        assert_eq!(asked, Some(room as StackId));
+        assert_eq!(number(room, Purpose::Access, false), asked);
+    }
 }

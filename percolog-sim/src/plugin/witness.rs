@@ -8,7 +8,7 @@ use crate::plugin::allocations::{Block, Blocks};
 use crate::plugin::architecture::layout;
 use crate::plugin::registers::Registers;
 use crate::plugin::report::{Json, LineHasher};
-use crate::plugin::stacks::{StackId, Stacks};
+use crate::plugin::stacks::{Purpose, StackId, Stacks};
 
 /// As many chains of callers are kept for an instruction at a line.
 const CHAINS: usize = 16;
@@ -109,7 +109,11 @@ impl Witness {
         seen.on_stack.vote(is_on_stack(address, registers.stack()));
         seen.block.vote(self.blocks.at(address));
         seen.mapping.vote(self.mappings.at(address));
-        let Some(stack) = self.stacks.number(pc, registers) else {
+        let has_room = seen.has_room(pc);
+        let stack = self
+            .stacks
+            .number(pc, registers, Purpose::Access, || has_room);
+        let Some(stack) = stack else {
             return;
         };
         let known = seen
@@ -118,7 +122,7 @@ impl Witness {
             .position(|chain| (chain.stack, chain.write) == (stack, write));
         match known {
             Some(index) => seen.chains[index].events += 1,
-            None if seen.has_room(pc) => seen.chains.push(Chain {
+            None if has_room => seen.chains.push(Chain {
                 pc,
                 write,
                 stack,

@@ -78,8 +78,7 @@ pub(crate) const PROGRAMS: [Program; 10] = [
         known: "`sync.RWMutex`: every reader adds to `readerCount`, and takes it away again.",
         source: "[golang/go#17973](https://github.com/golang/go/issues/17973)",
         expected: Expected::One(&["sync/atomic.(*Int32).Add", "RWMutex"]),
-        story: "The two worst lines are the reader counts of the two locks that the benchmarks read under: nine tenths of all waiting. (That the first of them was \
-                allocated by `ResetTimer` is wrong: it is the cache, allocated in `newCache`.)",
+        story: "The two worst lines are the reader counts of the two locks that the benchmarks read under: nine tenths of all waiting.",
         guest: go,
     },
     Program {
