@@ -37,7 +37,9 @@ struct Chain {
     frames: Vec<Place>,
     /// The first that is the program's own.
     own: Option<usize>,
-    /// The same, but for the function that the thread was in: of an allocation that is the allocator's.
+    /// The first that called another: of an allocation the one before is the allocator's.
+    caller: Option<usize>,
+    /// The first of those that is the program's own.
     own_caller: Option<usize>,
 }
 
@@ -90,6 +92,9 @@ impl<'a> Callers<'a> {
                 let is_stub = self.symbols.is_stub(call);
                 let module = self.symbols.linked(call).map_or("", |(path, _)| path);
                 for place in self.places(call).iter() {
+                    if depth > 0 {
+                        chain.caller.get_or_insert(chain.frames.len());
+                    }
                     if !is_stub && !is_plumbing(place, module) {
                         let at = chain.frames.len();
                         chain.own.get_or_insert(at);
@@ -203,7 +208,7 @@ impl<'a> Callers<'a> {
         let chain = block.stack.map(|stack| self.chain(stack));
         let (name, allocated) = match &chain {
             Some(chain) if !chain.frames.is_empty() => {
-                let own = chain.own_caller.unwrap_or(0);
+                let own = chain.own_caller.or(chain.caller).unwrap_or(0);
                 let by = in_short(&chain.frames[own]);
                 (
                     format!("{} bytes {verb} in {by}", block.size),
