@@ -5,7 +5,7 @@ use percolog::counter::Counter;
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::cell::Cell;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
-use std::sync::{Arc, Barrier};
+use std::sync::{Arc, Barrier, PoisonError, RwLock, RwLockReadGuard};
 use std::thread;
 
 /// Counts what the calling thread asks for; the other tests' threads do not disturb.
@@ -55,6 +55,13 @@ fn allocated(f: impl FnOnce()) -> (usize, usize) {
     let before = (CALLS.get(), BYTES.get());
     f();
     (CALLS.get() - before.0, BYTES.get() - before.1)
+}
+
+/// Held by tests that count on leases, and alone by the one that uses all of them up.
+static LEASES: RwLock<()> = RwLock::new(());
+
+fn some_leases() -> RwLockReadGuard<'static, ()> {
+    LEASES.read().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// A thread with a small stack, of which there can be many.
@@ -120,6 +127,7 @@ fn more_threads_than_leases_lose_nothing() {
     const HOLDERS: usize = 600;
     const LATE: usize = 8;
     const ADDS: i64 = 100_000;
+    let _leases = LEASES.write().unwrap_or_else(PoisonError::into_inner);
     let counter = Arc::new(Counter::with_batch(64));
     // Holders keep every lease there is; whoever comes after them has none.
     let (held, over) = (
@@ -297,6 +305,7 @@ fn counters_that_come_and_go_start_at_zero() {
 
 #[test]
 fn an_add_in_steady_state_allocates_nothing() {
+    let _leases = some_leases();
     let counter = Counter::with_batch(100);
     // Until it is hot, and has its shares.
     (0..1000).for_each(|_| counter.increment());
@@ -325,6 +334,7 @@ const LARGE: i64 = 1 << 40;
 #[test]
 fn counters_that_are_used_now_and_then_cost_their_16_bytes() {
     const COUNTERS: usize = 100_000;
+    let _leases = some_leases();
     let counters: Vec<Counter> = (0..COUNTERS).map(|_| Counter::new()).collect();
     assert_eq!(size_of_val(&counters[..]), 16 * COUNTERS);
     for _ in 0..4 {
@@ -354,6 +364,7 @@ fn counters_that_have_become_quiet_leave_their_memory_to_others() {
     const COUNTERS: usize = 20_000;
     /// A counter stays hot if another test's thread is in the middle of an add just then, to whatever counter.
     const ATTEMPTS: usize = 20;
+    let _leases = some_leases();
     if percolog::cpu::barrier::mode() != percolog::cpu::barrier::Mode::Membarrier {
         // Shares are not taken back elsewhere.
         return;
@@ -438,6 +449,7 @@ fn a_counter_that_turns_hot_and_cold_loses_nothing() {
 fn many_hot_counters_cost_what_is_stated() {
     const COUNTERS: usize = 100_000;
     const ROW: usize = 384;
+    let _leases = some_leases();
     let counters: Vec<Counter> = (0..COUNTERS).map(|_| Counter::new()).collect();
     assert_eq!(size_of_val(&counters[..]), 16 * COUNTERS);
     let threads = 4;

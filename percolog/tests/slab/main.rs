@@ -10,6 +10,7 @@ mod memory;
 
 use percolog::slab::{InSlab, Slab};
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 
 /// A value that says when it is no good: a number, its complement, and poison once it was dropped.
 pub(crate) struct Node {
@@ -45,6 +46,18 @@ impl Drop for Node {
         self.number.store(POISON, Ordering::Relaxed);
         self.complement.store(POISON, Ordering::Relaxed);
     }
+}
+
+static LEASES: RwLock<()> = RwLock::new(());
+
+/// For tests that count on a lease of their own: a thread without one uses the place of its processor, and can have several.
+pub(crate) fn some_leases() -> RwLockReadGuard<'static, ()> {
+    LEASES.read().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// For tests that use all of them up.
+pub(crate) fn all_leases() -> RwLockWriteGuard<'static, ()> {
+    LEASES.write().unwrap_or_else(PoisonError::into_inner)
 }
 
 pub(crate) type Owned = percolog::reclaim::Owned<Node, InSlab>;

@@ -1,11 +1,11 @@
 //! Limits, and memory that goes back.
 
 use super::share::share;
-use super::{Node, Owned, insert};
+use super::{Node, Owned, all_leases, insert, some_leases};
 use percolog::reclaim::{Domain, GracePeriod, Options};
 use percolog::slab::{Builder, Slab};
+use std::sync::Barrier;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Barrier, Mutex, PoisonError};
 use std::thread;
 
 const CHUNK: usize = Slab::<Node>::CHUNK_BYTES;
@@ -13,6 +13,7 @@ const OBJECTS: usize = Slab::<Node>::CHUNK_OBJECTS;
 
 #[test]
 fn the_limit_is_an_error_and_nothing_is_lost() {
+    let _leases = some_leases();
     let domain = Domain::new();
     let slab = Builder::new().limit(3 * CHUNK + 1).build(&domain);
     let mut all: Vec<_> = (0..3 * OBJECTS as u64)
@@ -57,6 +58,7 @@ fn a_limit_below_one_chunk_is_no_room_at_all() {
 /// Threads fight over the last chunk: together they get no more than there is.
 #[test]
 fn the_limit_holds_for_all_threads_together() {
+    let _leases = some_leases();
     let domain = Domain::new();
     let slab = Builder::new().limit(6 * CHUNK).build(&domain);
     let got = thread::scope(|scope| {
@@ -77,6 +79,7 @@ fn the_limit_holds_for_all_threads_together() {
 
 #[test]
 fn a_few_empty_chunks_are_kept() {
+    let _leases = some_leases();
     let domain = Domain::new();
     let slab: Slab<'_, Node> = Builder::new().keep(4).build(&domain);
     let fill = || -> Vec<_> {
@@ -117,6 +120,7 @@ fn slab_bytes(chunks: usize) -> usize {
 #[test]
 fn what_others_free_goes_back_though_the_owner_never_allocates() {
     const CHUNKS: usize = 60;
+    let _leases = some_leases();
     let domain = Domain::new();
     let slab = Slab::new(&domain);
     let (handed_over, over) = (Barrier::new(2), Barrier::new(2));
@@ -148,6 +152,7 @@ fn what_others_free_goes_back_though_the_owner_never_allocates() {
 
 #[test]
 fn what_comes_home_is_used_before_more_is_asked_for() {
+    let _leases = some_leases();
     let domain = Domain::new();
     let slab = Slab::new(&domain);
     let all: Vec<_> = (0..2 * OBJECTS as u64)
@@ -169,16 +174,13 @@ fn what_comes_home_is_used_before_more_is_asked_for() {
     );
 }
 
-/// Each lease that is used keeps a chunk. Held by who counts chunks, and by who uses all leases.
-static LEASES: Mutex<()> = Mutex::new(());
-
 /// Threads come and go, more than any table of theirs has room for; each frees what the one before it
 /// has left, and nothing is left behind.
 #[test]
 fn threads_that_end_leave_nothing_behind() {
     const THREADS: usize = 4200;
     const EACH: usize = 40;
-    let _alone = LEASES.lock().unwrap_or_else(PoisonError::into_inner);
+    let _leases = some_leases();
     let domain = Domain::new();
     let slab = Slab::new(&domain);
     let mut left: Vec<Owned> = Vec::new();
@@ -218,7 +220,7 @@ fn threads_that_end_leave_nothing_behind() {
 #[test]
 fn more_threads_than_places() {
     const THREADS: usize = 540;
-    let _alone = LEASES.lock().unwrap_or_else(PoisonError::into_inner);
+    let _leases = all_leases();
     let domain = Domain::new();
     let slab = Slab::new(&domain);
     let all_are_here = Barrier::new(THREADS);
@@ -243,6 +245,7 @@ fn more_threads_than_places() {
 
 #[test]
 fn memory_waits_for_the_domains_grace_period() {
+    let _leases = some_leases();
     struct Switch(AtomicBool);
     impl GracePeriod for Switch {
         fn elapsed(&self, _: u64) -> bool {
