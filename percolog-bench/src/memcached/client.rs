@@ -1,13 +1,14 @@
 //! The client: a connection for each thread, so many requests sent at once, and their answers looked at.
 
 use std::fmt::Write as _;
-use std::io::{self, Read, Write};
+use std::io::{self, Write};
 use std::net::{SocketAddr, TcpStream};
 use std::sync::OnceLock;
 use std::thread;
 use std::time::Duration;
 
 use super::protocol::{Answer, answer};
+use super::some;
 use crate::eviction::Zipf;
 use crate::runner::{self, Cell, RunError, Settings, Workload};
 
@@ -167,10 +168,7 @@ impl Connection {
                         return Err("an answer is longer than any value".to_owned());
                     }
                 }
-                let read = self
-                    .stream
-                    .read(&mut self.buffer[filled..])
-                    .map_err(broken)?;
+                let read = some(&mut self.stream, &mut self.buffer[filled..]).map_err(broken)?;
                 if read == 0 {
                     return Err("it has closed the connection".to_owned());
                 }

@@ -1,12 +1,13 @@
 //! A server: a thread for each connection, which answers what it has read, at once.
 
-use std::io::{self, Read, Write};
+use std::io::{self, Write};
 use std::net::{TcpListener, TcpStream};
 use std::sync::Arc;
 use std::thread;
 
 use super::items::Items;
 use super::protocol::{Parsed, Request, parse, words};
+use super::some;
 
 /// So much is read at a time.
 const CHUNK: usize = 64 << 10;
@@ -52,7 +53,7 @@ pub(super) fn connection(mut stream: TcpStream, items: &impl Items) -> io::Resul
             // A large value: no larger than protocol allows.
             buffer.resize(buffer.len() * 2, 0);
         }
-        let read = stream.read(&mut buffer[filled..])?;
+        let read = some(&mut stream, &mut buffer[filled..])?;
         if read == 0 {
             return Ok(Served::Closed);
         }
