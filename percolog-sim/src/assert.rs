@@ -39,6 +39,9 @@
 //! upgrade (writing to a line that others hold for reading) moves no data, but takes the same trip. Lines that come from memory
 //! are not counted, and nothing is outside the region that the closure marks.
 //!
+//! What lies in a variable of the test shares its line with other variables of that thread, which are written while the others work: whatever
+//! is looked at in every operation should be on lines of its own, as it should be in a program.
+//!
 //! # Where there is no simulator
 //!
 //! The test is skipped, loudly: a line that begins with `SKIPPED:` goes to stderr, past the test harness. With
