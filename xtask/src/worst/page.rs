@@ -20,7 +20,7 @@ const HEAD: &str = "<!-- Made by `cargo xtask worst-lines`. -->\n\n\
 # The worst lines of ten programs\n\n\
 Ten programs that nobody here wrote, run under `percolog sim` as they are. For each the page says what is known to be in its way, and who says so; \
 *agrees* is computed: it says which of the report's three worst lines names it. \
-*If it were free* is how many times as fast the program is when the line costs nothing.\n\n\
+*If it were free* is how many times as fast the program is when the line costs nothing, or, where several lines of its object are contended, all of them.\n\n\
 `cargo xtask worst-lines` makes the programs, runs them and writes this page; `cargo xtask worst-lines NAME` runs one of them again. What \
 a run has left lies in `results/worst-lines`.\n\n";
 
@@ -68,7 +68,9 @@ fn row(text: &mut String, program: &Program, record: &Record) {
         program.title,
         program.cores,
         share * 100.0,
-        worst.map_or_else(String::new, gain),
+        worst
+            .and_then(gain)
+            .map_or_else(String::new, |gain| format!("× {gain:.1}")),
         agrees(program, &record.report),
         record.seconds,
     );
@@ -116,11 +118,11 @@ fn place(line: &Value) -> String {
     format!("`{function}`{at}")
 }
 
-/// What the program gains if it costs nothing, if that was tried.
-fn gain(line: &Value) -> String {
-    line["what_if"]["speedup"]
-        .as_f64()
-        .map_or_else(String::new, |speedup| format!("× {speedup:.1}"))
+/// What the program gains if the line costs nothing, or where several of its object are contended all of those do; if that was tried.
+pub(super) fn gain(line: &Value) -> Option<f64> {
+    ["what_if", "what_if_object"]
+        .iter()
+        .find_map(|tried| line[*tried]["speedup"].as_f64())
 }
 
 /// A name without the parameters of its types, which are in the chapter; where it was allocated is kept.

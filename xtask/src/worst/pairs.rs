@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use super::ground::{Ground, Guest};
-use super::{measure, programs};
+use super::{measure, page, programs};
 
 /// A program and its cure.
 pub(crate) struct Pair {
@@ -75,9 +75,7 @@ pub(crate) const PAIRS: [Pair; 5] = [
 pub(super) fn run(ground: &Ground, pair: &Pair, results: &Path) -> Result<()> {
     let before = measure(ground, 48, (pair.before)(ground)?, &[])?.report;
     let after = measure(ground, 48, (pair.after)(ground)?, &["--no-what-if"])?.report;
-    let foretold = before["lines"][0]["what_if"]["speedup"]
-        .as_f64()
-        .context("the worst line has no what-if")?;
+    let foretold = page::gain(&before["lines"][0]).context("the worst line has no what-if")?;
     let confirmed = Confirmed {
         foretold,
         really: speed(&after)? / speed(&before)?,
