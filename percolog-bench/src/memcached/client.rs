@@ -8,7 +8,7 @@ use std::thread;
 use std::time::Duration;
 
 use super::protocol::{Answer, answer};
-use super::some;
+use super::read_some;
 use crate::eviction::Zipf;
 use crate::runner::{self, Cell, RunError, Settings, Workload};
 
@@ -168,7 +168,8 @@ impl Connection {
                         return Err("an answer is longer than any value".to_owned());
                     }
                 }
-                let read = some(&mut self.stream, &mut self.buffer[filled..]).map_err(broken)?;
+                let read =
+                    read_some(&mut self.stream, &mut self.buffer[filled..]).map_err(broken)?;
                 if read == 0 {
                     return Err("it has closed the connection".to_owned());
                 }

@@ -17,10 +17,9 @@ pub use items::{Items, LockedItems, OurItems, Refused};
 pub use server::{Served, serve};
 
 use std::io::{self, Read};
-use std::net::TcpStream;
 
 /// What has come, at least one byte unless the other side has closed the connection. A process that was stopped and goes on has not lost it.
-fn some(stream: &mut TcpStream, buffer: &mut [u8]) -> io::Result<usize> {
+fn read_some(stream: &mut impl Read, buffer: &mut [u8]) -> io::Result<usize> {
     loop {
         match stream.read(buffer) {
             Err(error) if error.kind() == io::ErrorKind::Interrupted => {}

@@ -7,7 +7,7 @@ use std::thread;
 
 use super::items::Items;
 use super::protocol::{Parsed, Request, parse, words};
-use super::some;
+use super::read_some;
 
 /// So much is read at a time.
 const CHUNK: usize = 64 << 10;
@@ -53,7 +53,7 @@ pub(super) fn connection(mut stream: TcpStream, items: &impl Items) -> io::Resul
             // A large value: no larger than protocol allows.
             buffer.resize(buffer.len() * 2, 0);
         }
-        let read = some(&mut stream, &mut buffer[filled..])?;
+        let read = read_some(&mut stream, &mut buffer[filled..])?;
         if read == 0 {
             return Ok(Served::Closed);
         }

@@ -41,6 +41,24 @@ fn is_asked(address: SocketAddr) {
     }
 }
 
+/// As a socket with a time limit answers a process that was stopped and goes on.
+#[test]
+fn what_comes_after_an_interruption_is_read() {
+    struct Stopped(bool);
+    impl Read for Stopped {
+        fn read(&mut self, buffer: &mut [u8]) -> std::io::Result<usize> {
+            if std::mem::take(&mut self.0) {
+                return Err(std::io::ErrorKind::Interrupted.into());
+            }
+            buffer[0] = 7;
+            Ok(1)
+        }
+    }
+    let mut buffer = [0; 4];
+    let read = read_some(&mut Stopped(true), &mut buffer);
+    assert_eq!((read.expect("nothing broke"), buffer[0]), (1, 7));
+}
+
 #[test]
 fn the_client_is_answered() {
     is_asked(served(ours()));

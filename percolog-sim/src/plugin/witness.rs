@@ -109,10 +109,9 @@ impl Witness {
         seen.on_stack.vote(is_on_stack(address, registers.stack()));
         seen.block.vote(self.blocks.at(address));
         seen.mapping.vote(self.mappings.at(address));
-        let has_room = seen.has_room(pc);
         let stack = self
             .stacks
-            .number(pc, registers, Purpose::Access, || has_room);
+            .number(pc, registers, Purpose::Access, || seen.has_room(pc));
         let Some(stack) = stack else {
             return;
         };
@@ -122,7 +121,7 @@ impl Witness {
             .position(|chain| (chain.stack, chain.write) == (stack, write));
         match known {
             Some(index) => seen.chains[index].events += 1,
-            None if has_room => seen.chains.push(Chain {
+            None if seen.has_room(pc) => seen.chains.push(Chain {
                 pc,
                 write,
                 stack,

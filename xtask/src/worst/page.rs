@@ -168,3 +168,18 @@ pub(super) fn screen(said: &str) -> &str {
         });
     &said[begin..]
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    #[test]
+    fn the_object_is_asked_where_a_line_was_not_tried_alone() {
+        let (alone, together) = (json!({"speedup": 2.0}), json!({"speedup": 3.0}));
+        let gain_of = |line, object| gain(&json!({"what_if": line, "what_if_object": object}));
+        assert_eq!(gain_of(alone, Value::Null), Some(2.0));
+        assert_eq!(gain_of(Value::Null, together), Some(3.0));
+        assert_eq!(gain_of(Value::Null, Value::Null), None);
+    }
+}
