@@ -3,13 +3,11 @@
 use std::io;
 use std::process::ExitCode;
 
-use percolog_bench::runner::RunError;
-
-use crate::output::complain;
+use crate::terminal::complain;
 
 /// Why the command did not do what was asked.
 #[derive(Debug)]
-pub(crate) enum Failure {
+pub enum Failure {
     /// The input is wrong; the line says how to put it right.
     Input(String),
     /// The input was right, but the work failed.
@@ -25,8 +23,8 @@ pub(crate) enum Failure {
 }
 
 impl Failure {
-    /// Prints the one line, if there is one to print, and gives the exit code.
-    pub(crate) fn report(self) -> ExitCode {
+    /// Prints the one line after the name of the `command`, if there is one to print, and gives the exit code.
+    pub fn report(self, command: &str) -> ExitCode {
         let (line, code) = match self {
             Self::Input(line) => (line, 2),
             Self::Work(line) => (line, 1),
@@ -40,7 +38,7 @@ impl Failure {
             Self::Output(error) => (format!("cannot write the output: {error}"), 1),
         };
         let line = line.split_whitespace().collect::<Vec<_>>().join(" ");
-        complain(&format!("percolog: {line}"));
+        complain(&format!("{command}: {line}"));
         ExitCode::from(code)
     }
 }
@@ -48,17 +46,5 @@ impl Failure {
 impl From<io::Error> for Failure {
     fn from(error: io::Error) -> Self {
         Self::Output(error)
-    }
-}
-
-impl From<RunError> for Failure {
-    fn from(error: RunError) -> Self {
-        match error {
-            // More threads than the system allows is the user's number, not a defect.
-            RunError::Spawn { .. } => Self::Input(format!("{error}; ask for fewer with --threads")),
-            RunError::WrongState { .. } | RunError::Panicked { .. } => Self::Work(format!(
-                "{error}; this is a defect, please report it with the output of `percolog doctor`"
-            )),
-        }
     }
 }

@@ -3,7 +3,7 @@
 use crate::output::WIDTH;
 
 /// A ratio with two significant digits: `14×`, `3.4×`, `0.82×`, `0.04×`.
-pub(crate) fn ratio(ratio: f64) -> String {
+pub fn ratio(ratio: f64) -> String {
     if ratio >= 9.95 {
         format!("{ratio:.0}×")
     } else if ratio >= 0.995 {
@@ -14,7 +14,7 @@ pub(crate) fn ratio(ratio: f64) -> String {
 }
 
 /// A number with three significant digits at most: `1540`, `154`, `15.4`, `1.54`.
-pub(crate) fn number(value: f64) -> String {
+pub fn number(value: f64) -> String {
     if value >= 99.95 {
         format!("{value:.0}")
     } else if value >= 9.995 {
@@ -25,12 +25,12 @@ pub(crate) fn number(value: f64) -> String {
 }
 
 /// `1 thread`, `8 threads`.
-pub(crate) fn threads(count: usize) -> String {
+pub fn threads(count: usize) -> String {
     plural(count as u64, "thread")
 }
 
 /// `1 event`, `12 events`.
-pub(crate) fn plural(count: u64, noun: &str) -> String {
+pub fn plural(count: u64, noun: &str) -> String {
     if count == 1 {
         format!("1 {noun}")
     } else {
@@ -39,7 +39,7 @@ pub(crate) fn plural(count: u64, noun: &str) -> String {
 }
 
 /// Breaks `text` into lines of at most `WIDTH` columns, each after `indent`.
-pub(crate) fn wrap(text: &str, indent: &str) -> String {
+pub fn wrap(text: &str, indent: &str) -> String {
     let mut wrapped = String::new();
     let mut line = String::from(indent);
     for word in text.split_whitespace() {
@@ -59,13 +59,13 @@ pub(crate) fn wrap(text: &str, indent: &str) -> String {
 }
 
 /// `text` followed by spaces up to `width` columns.
-pub(crate) fn left(text: &str, width: usize) -> String {
+pub fn left(text: &str, width: usize) -> String {
     let missing = width.saturating_sub(console::measure_text_width(text));
     format!("{text}{}", " ".repeat(missing))
 }
 
 /// `text` behind spaces up to `width` columns.
-pub(crate) fn right(text: &str, width: usize) -> String {
+pub fn right(text: &str, width: usize) -> String {
     let missing = width.saturating_sub(console::measure_text_width(text));
     format!("{}{text}", " ".repeat(missing))
 }

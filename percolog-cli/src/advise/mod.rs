@@ -3,8 +3,9 @@
 use percolog_sim::report::{LineSummary, ObjectWhatIf, Summary, VERSION, WhatIf};
 use serde::Serialize;
 
-use crate::failure::Failure;
-use crate::output::{Output, to_stderr};
+use percolog_cli::failure::Failure;
+use percolog_cli::output::Output;
+use percolog_cli::terminal::to_stderr;
 use crate::sim::page;
 use crate::sim::run::{self, examine};
 

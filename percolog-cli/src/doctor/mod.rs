@@ -8,9 +8,9 @@ mod machine;
 use percolog::cpu::{self, SlotSource, barrier, clock};
 use serde::Serialize;
 
-use crate::failure::Failure;
-use crate::format::{left, number, plural, wrap};
-use crate::output::Output;
+use percolog_cli::failure::Failure;
+use percolog_cli::format::{left, number, plural, wrap};
+use percolog_cli::output::Output;
 
 /// Hand-offs for each pair of processors. One is not enough: the smallest delta is what tells skew from delay.
 const ROUNDS: u32 = 1000;

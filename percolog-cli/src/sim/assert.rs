@@ -7,8 +7,9 @@ use percolog_sim::run::Run;
 use serde::Serialize;
 
 use super::{How, start};
-use crate::failure::Failure;
-use crate::output::{Output, to_stderr};
+use percolog_cli::failure::Failure;
+use percolog_cli::output::Output;
+use percolog_cli::terminal::to_stderr;
 
 /// Arguments of `percolog sim assert`.
 #[derive(Debug, clap::Args)]

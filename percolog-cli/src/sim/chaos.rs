@@ -10,8 +10,9 @@ use percolog_sim::run::Simulation;
 use serde::Serialize;
 
 use super::{How, replaced};
-use crate::failure::Failure;
-use crate::output::{Output, WIDTH, bar, to_stderr};
+use percolog_cli::failure::Failure;
+use percolog_cli::output::{Output, WIDTH, bar};
+use percolog_cli::terminal::to_stderr;
 
 /// Arguments of `percolog sim` that are about interleavings.
 #[derive(Debug, clap::Args)]

@@ -5,8 +5,8 @@ use std::path::{Path, PathBuf};
 
 use percolog_sim::report::{Difference, Reported};
 
-use crate::failure::Failure;
-use crate::output::Output;
+use percolog_cli::failure::Failure;
+use percolog_cli::output::Output;
 
 /// Arguments of `percolog sim diff`.
 #[derive(Debug, clap::Args)]

@@ -3,9 +3,9 @@
 use percolog_sim::machine;
 use serde::Serialize;
 
-use crate::failure::Failure;
-use crate::format::wrap;
-use crate::output::Output;
+use percolog_cli::failure::Failure;
+use percolog_cli::format::wrap;
+use percolog_cli::output::Output;
 
 /// Arguments of `percolog sim machines`.
 #[derive(Debug, clap::Args)]

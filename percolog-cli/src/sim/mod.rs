@@ -3,7 +3,6 @@
 mod assert;
 mod chaos;
 mod diff;
-mod guest;
 mod machines;
 pub(crate) mod page;
 mod part;
@@ -11,8 +10,6 @@ pub(crate) mod run;
 mod schema;
 pub(crate) mod sizes;
 mod sweep;
-mod table;
-mod validate;
 mod what_if;
 
 use std::ffi::OsString;
@@ -23,8 +20,8 @@ use percolog_sim::machine;
 use percolog_sim::model::{MAX_CORES, Machine};
 use percolog_sim::run::{Run, Simulation, SimulationError};
 
-use crate::failure::Failure;
-use crate::output::Output;
+use percolog_cli::failure::Failure;
+use percolog_cli::output::Output;
 
 /// Arguments of `percolog sim`.
 #[derive(Debug, clap::Args)]
@@ -57,11 +54,6 @@ pub(crate) enum SimCommand {
     Diff(diff::Arguments),
     /// Print the JSON Schema of the reports that --json makes
     Schema,
-    /// Simulate what was published of large machines, and print how far off the simulator is (some minutes)
-    Validate(validate::Validate),
-    /// One of the programs that `validate` simulates
-    #[command(hide = true)]
-    Guest(guest::GuestArguments),
 }
 
 /// The machine, unless another is named.
@@ -158,8 +150,6 @@ pub(crate) fn run(sim: &Sim, output: &mut Output) -> Result<(), Failure> {
         Some(SimCommand::Assert(assert)) => assert::run(assert, output),
         Some(SimCommand::Diff(diff)) => diff::run(diff, output),
         Some(SimCommand::Schema) => schema::run(output),
-        Some(SimCommand::Validate(validate)) => validate::run(validate, output),
-        Some(SimCommand::Guest(guest)) => guest::run(guest, output),
     }
 }
 

@@ -12,8 +12,9 @@ use super::sizes::Sizes;
 use super::sweep::{self, INTERRUPTED};
 use super::what_if::{WhatIf, check_names};
 use super::{CORES, How, N, ending, page, start, with_cores};
-use crate::failure::Failure;
-use crate::output::{Output, to_stderr};
+use percolog_cli::failure::Failure;
+use percolog_cli::output::Output;
+use percolog_cli::terminal::to_stderr;
 
 /// Arguments of `percolog sim`, but for its subcommands.
 #[derive(Debug, clap::Args)]

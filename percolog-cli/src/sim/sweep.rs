@@ -12,8 +12,8 @@ use percolog_sim::run::{Run, Simulation};
 
 use super::sizes::Sizes;
 use super::{start, with_cores};
-use crate::failure::Failure;
-use crate::output;
+use percolog_cli::failure::Failure;
+use percolog_cli::output;
 
 /// Options of a sweep.
 #[derive(Debug, clap::Args)]

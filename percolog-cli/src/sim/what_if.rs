@@ -8,8 +8,8 @@ use percolog_sim::run::{Run, Simulation};
 use percolog_sim::what_if::{self, Incomparable};
 
 use super::{came_to_an_end, start};
-use crate::failure::Failure;
-use crate::output::bar;
+use percolog_cli::failure::Failure;
+use percolog_cli::output::bar;
 
 /// How many objects are tried if nobody says how many.
 const OBJECTS: usize = 3;

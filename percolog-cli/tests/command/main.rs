@@ -1,18 +1,10 @@
 //! The command as its users meet it: one line and exit code 2 for bad input, whole files or none, text that fits.
 
-mod bench;
-mod catalogue;
 mod chaos;
-mod committed;
-mod demo;
 mod doctor;
-mod memcached;
-mod record;
 mod refusals;
-mod replay;
 mod sim;
 mod sim_report;
-mod traces;
 mod what_if;
 
 use std::path::Path;

@@ -8,8 +8,8 @@ use std::fmt::Write;
 use percolog_sim::report::{Scaling, ScalingPoint};
 
 use super::{percent, time};
-use crate::format;
-use crate::report::chart::escape;
+use percolog_cli::format;
+use percolog_cli::html::escape;
 
 const WIDTH: f64 = 880.0;
 const HEIGHT: f64 = 400.0;

@@ -6,7 +6,7 @@ use std::fmt::Write;
 use percolog_sim::report::{LineSummary, Summary};
 
 use super::{percent, short, time};
-use crate::report::chart::escape;
+use percolog_cli::html::escape;
 
 const WIDTH: f64 = 880.0;
 /// Where the cells begin: right of the names.

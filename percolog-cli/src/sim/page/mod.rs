@@ -10,11 +10,11 @@ use std::path::Path;
 
 use percolog_sim::report::Summary;
 
-use crate::failure::Failure;
-use crate::format;
-use crate::output::to_stderr;
-use crate::report::chart::escape;
-use crate::report::destination::{Destination, SIM_MARK};
+use percolog_cli::failure::Failure;
+use percolog_cli::format;
+use percolog_cli::terminal::to_stderr;
+use percolog_cli::html::escape;
+use percolog_cli::destination::{Destination, SIM_MARK};
 
 /// How many lines have a story; the JSON has all that were kept.
 const STORIES: usize = 8;
@@ -62,7 +62,7 @@ fn html(summary: &Summary) -> String {
 <p class="conclusion">{}</p>
 <p class="lead">Simulated: {}, {} at {} MHz; {}, {} of its time.</p>
 "#,
-        include_str!("../../report/page.css"),
+        percolog_cli::html::STYLE,
         include_str!("page.css"),
         escape(&summary.conclusion()),
         escape(&machine.name),

@@ -5,8 +5,8 @@ use std::fmt::Write;
 use percolog_sim::report::{LineSummary, PlaceSummary, SpanSummary};
 
 use super::{percent, short};
-use crate::format;
-use crate::report::chart::escape;
+use percolog_cli::format;
+use percolog_cli::html::escape;
 
 const WIDTH: f64 = 880.0;
 const TOP: f64 = 48.0;

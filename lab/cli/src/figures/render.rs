@@ -1,0 +1,139 @@
+//! `percolog figures render`: the page of the results that are there, without measuring.
+
+use std::path::PathBuf;
+
+use percolog_figures::catalogue;
+use percolog_figures::findings::Shown;
+use percolog_figures::page;
+use percolog_figures::run::Size;
+use percolog_figures::store::Store;
+use serde::Serialize;
+
+use super::run::{Counts, default_folder, wrong_name, wrong_store};
+use percolog_cli::failure::Failure;
+use percolog_cli::format::wrap;
+use percolog_cli::output::Output;
+
+/// Arguments of `percolog figures render`.
+#[derive(Debug, clap::Args)]
+pub(crate) struct RenderArguments {
+    /// The folder of results (default: figures/full, or figures/quick if that is not there)
+    #[arg(long, value_name = "FOLDER")]
+    results: Option<PathBuf>,
+}
+
+/// The page's name.
+const PAGE: &str = "index.html";
+
+/// The tables' name.
+const TABLES: &str = "summary.md";
+
+/// Makes the page.
+pub(crate) fn run(arguments: &RenderArguments, output: &mut Output) -> Result<(), Failure> {
+    let folder = match &arguments.results {
+        Some(folder) => folder.clone(),
+        None => [Size::Full, Size::Quick]
+            .map(default_folder)
+            .into_iter()
+            .find(|folder| folder.is_dir())
+            .ok_or_else(|| {
+                Failure::Input(
+                    "there are no results here; make some with `percolog figures run`, or say where with --results"
+                        .to_owned(),
+                )
+            })?,
+    };
+    if !folder.is_dir() {
+        return Err(Failure::Input(format!(
+            "{} is no folder; say where results are with --results",
+            folder.display()
+        )));
+    }
+    page(&Store::open(folder), None, output)
+}
+
+/// What `--json` prints.
+#[derive(Serialize)]
+struct Written {
+    page: String,
+    won: String,
+    lost: String,
+    papers: String,
+    figures: Vec<WrittenFigure>,
+}
+
+/// A figure that is on the page.
+#[derive(Serialize)]
+struct WrittenFigure {
+    name: String,
+    cells: usize,
+    failed: usize,
+}
+
+/// Reads all results of the folder, writes page, pictures and tables into it, and says what they say.
+pub(super) fn page(
+    store: &Store,
+    ran: Option<&Counts>,
+    output: &mut Output,
+) -> Result<(), Failure> {
+    let mut shown = Vec::new();
+    for figure in catalogue::all().map_err(wrong_name)? {
+        if let Some(results) = store.read(&figure.name).map_err(wrong_store)? {
+            shown.push(Shown { figure, results });
+        }
+    }
+    if shown.is_empty() {
+        return Err(Failure::Input(format!(
+            "{} holds no results; make some with `percolog figures run`",
+            store.folder().display()
+        )));
+    }
+    let written = store
+        .write_file(PAGE, &page::html(&shown))
+        .map_err(wrong_store)?;
+    store
+        .write_file(TABLES, &page::markdown(&shown))
+        .map_err(wrong_store)?;
+    for (name, picture) in page::pictures(&shown) {
+        store
+            .write_file(&format!("{name}.svg"), &picture)
+            .map_err(wrong_store)?;
+    }
+    let path = written.display().to_string();
+    let verdict = page::verdict(&shown);
+    if output.is_json() {
+        let figures = shown.iter().map(|one| WrittenFigure {
+            name: one.figure.name.clone(),
+            cells: one.results.cells.len(),
+            failed: one
+                .results
+                .cells
+                .iter()
+                .filter(|found| found.has_failed())
+                .count(),
+        });
+        return output.data(&Written {
+            page: path,
+            won: verdict.won,
+            lost: verdict.lost,
+            papers: verdict.papers,
+            figures: figures.collect(),
+        });
+    }
+    for sentence in [&verdict.won, &verdict.lost, &verdict.papers] {
+        output.line(&wrap(sentence, ""))?;
+    }
+    let failed: usize = ran
+        .into_iter()
+        .flatten()
+        .map(|(_, (_, failed))| failed)
+        .sum();
+    if failed > 0 {
+        let cells = if failed == 1 { "cell" } else { "cells" };
+        let text = format!("{failed} {cells} failed; the page says why.");
+        let text = output.warning(&text);
+        output.line(&text)?;
+    }
+    let path = output.strong(&path);
+    output.line(&format!("The page, {} figures: {path}", shown.len()))
+}

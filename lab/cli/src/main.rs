@@ -1,0 +1,45 @@
+//! The laboratory's command: the papers' figures, duels with other libraries, recorded programs replayed.
+//!
+//! Bad input ends with one line and exit code 2; what is wrong with the machine or a run, with exit code 1.
+
+mod args;
+mod bench;
+mod contest;
+mod failure;
+mod figures;
+mod record;
+mod replay;
+mod report;
+mod trace_info;
+mod traces;
+
+use std::process::ExitCode;
+
+use args::{Arguments, Command};
+use percolog_cli::command_line::{self, Parsed};
+use percolog_cli::failure::Failure;
+use percolog_cli::output::Output;
+
+fn main() -> ExitCode {
+    let result = command_line::parse().and_then(|parsed| match parsed {
+        Parsed::Run(arguments) => run(&arguments),
+        Parsed::Explain(text) => Output::new(true, false).write(&text),
+    });
+    match result {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(failure) => failure.report("lab"),
+    }
+}
+
+fn run(arguments: &Arguments) -> Result<(), Failure> {
+    let mut output = Output::new(arguments.no_color, arguments.json);
+    match &arguments.command {
+        Command::Figures(figures) => figures::run(figures, &mut output),
+        Command::Bench(bench) => bench::run(bench, &mut output),
+        Command::FiguresCell(cell) => figures::run_cell(cell, &mut output),
+        Command::Record(record) => record::run(record, &mut output),
+        Command::Replay(replay) => replay::run(replay, &mut output),
+        Command::ReplayGuest(guest) => replay::run_guest(guest, &mut output),
+        Command::Trace(trace) => trace_info::run(trace, &mut output),
+    }
+}
