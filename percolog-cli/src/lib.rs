@@ -3,6 +3,7 @@
 //! It exists for these commands and promises no stable interface.
 
 pub mod command_line;
+pub mod companion;
 pub mod destination;
 pub mod failure;
 pub mod format;

@@ -13,8 +13,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use hdrhistogram::Histogram;
 
 use super::crew::{self, CrewError, Shift, Work};
-use crate::zipf::Zipf;
 use crate::hash::mix;
+use crate::zipf::Zipf;
 use memcached::{Memcached, Queue, Recency, Spin};
 use parallel::{Endless, Percolog};
 

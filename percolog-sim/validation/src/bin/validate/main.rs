@@ -1,44 +1,59 @@
-//! `percolog sim validate`: figures that were published of large machines, beside what formulas and the simulator make of them.
+//! `validate`: figures that were published of large machines, beside what formulas and the simulator make of them.
 //!
-//! What is simulated, and what counts as a hit, is said in [`percolog_bench::validation`]; here it is run and printed.
+//! What is simulated, and what counts as a hit, is said in [`percolog_validation`]; here it is run and printed. The simulated programs
+//! are in `validation-guest`, which is built with this program and lies beside it.
+//!
+//! Bad input ends with one line and exit code 2; a figure that is missed without an explanation, with exit code 1.
+
+mod table;
 
 use std::io::IsTerminal;
 use std::path::PathBuf;
+use std::process::ExitCode;
 use std::time::Duration;
 
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
-use percolog_validation::crew::{Shift, Work};
-use percolog_validation::experiments::{
-    Bench, Experiment, Findings, Laboratory, Machine, Measured, Request, Service,
-};
-use percolog_validation::guest::Guest;
+use percolog_cli::command_line::{self, Parsed};
+use percolog_cli::companion;
+use percolog_cli::failure::Failure;
+use percolog_cli::output::{Output, WIDTH};
 use percolog_sim::machine;
 use percolog_sim::model::{self, Coherence, Occupancy};
 use percolog_sim::run::{Run, Simulation};
+use percolog_validation::crew::{Shift, Work};
+use percolog_validation::experiments::{
+    Bench, Experiment, Laboratory, Machine, Measured, Request, Service,
+};
+use percolog_validation::guest::Guest;
 
-use super::table;
-use percolog_cli::failure::Failure;
-use percolog_cli::output::Output;
-
-/// Arguments of `percolog sim validate`.
-#[derive(Debug, clap::Args)]
-pub(crate) struct Validate {
+/// Simulates what was published of large machines, and prints how far off the simulator is (some minutes; needs QEMU).
+#[derive(Debug, clap::Parser)]
+#[command(name = "validate", version, max_term_width = WIDTH)]
+struct Arguments {
     /// Simulate at fewer numbers of cores and for a shorter time
     #[arg(long)]
-    pub(crate) quick: bool,
+    quick: bool,
 
     /// Simulate this alone
     #[arg(long, value_name = "FIGURE", value_parser = experiment_parser())]
-    pub(crate) only: Option<String>,
+    only: Option<String>,
 
     /// Print the tables as Markdown
     #[arg(long)]
-    pub(crate) markdown: bool,
+    markdown: bool,
 
     /// How many cycles a core may be ahead of the others on lines it holds
     #[arg(long, value_name = "CYCLES", default_value_t = Simulation::RUN_AHEAD,
           value_parser = clap::value_parser!(u64).range(0..=1_000_000))]
-    pub(crate) run_ahead: u64,
+    run_ahead: u64,
+
+    /// Print data as JSON instead of text
+    #[arg(long)]
+    json: bool,
+
+    /// Print without colours (also: NO_COLOR in the environment)
+    #[arg(long)]
+    no_color: bool,
 }
 
 fn experiment_parser() -> clap::builder::PossibleValuesParser {
@@ -48,14 +63,29 @@ fn experiment_parser() -> clap::builder::PossibleValuesParser {
 /// The longest a guest may take before it is taken to hang.
 const TIMEOUT: Duration = Duration::from_secs(300);
 
+fn main() -> ExitCode {
+    let result = command_line::parse::<Arguments>().and_then(|parsed| match parsed {
+        Parsed::Run(arguments) => {
+            let mut output = Output::new(arguments.no_color, arguments.json);
+            run(&arguments, &mut output)
+        }
+        Parsed::Explain(text) => Output::new(true, false).write(&text),
+    });
+    match result {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(failure) => failure.report("validate"),
+    }
+}
+
 /// Runs the command; it fails if a figure is missed and nobody knows why.
-pub(crate) fn run(arguments: &Validate, output: &mut Output) -> Result<(), Failure> {
-    let mut simulator = Simulator::new(arguments.run_ahead)?;
+fn run(arguments: &Arguments, output: &mut Output) -> Result<(), Failure> {
+    let guest = companion::beside("validation-guest", env!("CARGO_PKG_NAME"))?;
+    let mut simulator = Simulator::new(guest, arguments.run_ahead)?;
     let chosen = |experiment: &Experiment| {
         let only = arguments.only.as_deref();
         only.is_none_or(|only| only == experiment.name())
     };
-    let mut results = Vec::new();
+    let mut results: Vec<table::Section> = Vec::new();
     for experiment in Experiment::ALL.into_iter().filter(chosen) {
         simulator.progress.set_prefix(experiment.name());
         let findings = experiment.run(&mut Bench {
@@ -89,13 +119,10 @@ pub(crate) fn run(arguments: &Validate, output: &mut Output) -> Result<(), Failu
     }
 }
 
-/// What was found in each experiment.
-pub(super) type Results = [(Experiment, Findings)];
-
 /// Runs guests under the simulator.
 struct Simulator {
-    /// This command, which has the guests inside.
-    program: PathBuf,
+    /// `validation-guest`.
+    guest: PathBuf,
     opteron: model::Machine,
     s85: model::Machine,
     run_ahead: u64,
@@ -103,9 +130,7 @@ struct Simulator {
 }
 
 impl Simulator {
-    fn new(run_ahead: u64) -> Result<Self, Failure> {
-        let program = std::env::current_exe()
-            .map_err(|error| Failure::Work(format!("cannot find the command itself: {error}")))?;
+    fn new(guest: PathBuf, run_ahead: u64) -> Result<Self, Failure> {
         let load = |machine: Machine| {
             machine::built_in(machine.name()).map_err(|error| Failure::Work(error.to_string()))
         };
@@ -120,7 +145,7 @@ impl Simulator {
             progress.set_draw_target(ProgressDrawTarget::hidden());
         }
         Ok(Self {
-            program,
+            guest,
             opteron: load(Machine::Opteron48)?,
             s85: load(Machine::S85)?,
             run_ahead,
@@ -155,12 +180,7 @@ impl Laboratory for Simulator {
             .top_lines(0)
             .timeout(TIMEOUT)
             .capture(true)
-            .run(
-                &self.program,
-                ["sim", "guest"]
-                    .into_iter()
-                    .chain(words.iter().map(String::as_str)),
-            )
+            .run(&self.guest, &words)
             .map_err(|error| failed(error.to_string()))?;
         measured(&run).map_err(failed)
     }
@@ -265,7 +285,7 @@ mod tests {
 
     #[test]
     fn the_machines_are_there() {
-        let simulator = Simulator::new(100).expect("built-in machines can be read");
+        let simulator = Simulator::new(PathBuf::new(), 100).expect("built-in machines can be read");
         for machine in [Machine::Opteron48, Machine::S85] {
             assert_eq!(simulator.machine(machine).name, machine.name());
         }

@@ -2,13 +2,15 @@
 
 use std::fmt::Write as _;
 
-use percolog_validation::rows::{Row, Value, Verdict};
-use serde::Serialize;
-
-use super::validate::Results;
 use percolog_cli::failure::Failure;
 use percolog_cli::format;
 use percolog_cli::output::Output;
+use percolog_validation::experiments::{Experiment, Findings};
+use percolog_validation::rows::{Row, Value, Verdict};
+use serde::Serialize;
+
+/// What was found in one experiment.
+pub(super) type Section = (Experiment, Findings);
 
 /// A row in words, one for each column.
 struct Cells([String; 7]);
@@ -75,7 +77,7 @@ fn cells(rows: &[Row]) -> (Vec<Cells>, Vec<&'static str>) {
 }
 
 /// Writes sections as text.
-pub(super) fn text(results: &Results, output: &mut Output) -> Result<(), Failure> {
+pub(super) fn text(results: &[Section], output: &mut Output) -> Result<(), Failure> {
     for (experiment, findings) in results {
         output.line(&output.strong(experiment.title()))?;
         output.line(&output.faint(&line(&HEADINGS.map(str::to_owned))))?;
@@ -129,7 +131,7 @@ fn line(words: &[String; 7]) -> String {
 }
 
 /// Sections as Markdown.
-pub(super) fn markdown(results: &Results) -> String {
+pub(super) fn markdown(results: &[Section]) -> String {
     let mut text = String::new();
     for (experiment, findings) in results {
         let _ = writeln!(text, "**{}**\n", experiment.title());
@@ -151,7 +153,7 @@ pub(super) fn markdown(results: &Results) -> String {
 }
 
 /// One line that sums up.
-pub(super) fn tally(results: &Results) -> String {
+pub(super) fn tally(results: &[Section]) -> String {
     let count = |verdict| {
         results
             .iter()
@@ -175,7 +177,7 @@ pub(super) fn tally(results: &Results) -> String {
 }
 
 /// Whether every miss has an explanation.
-pub(super) fn nothing_unexplained(results: &Results) -> bool {
+pub(super) fn nothing_unexplained(results: &[Section]) -> bool {
     results
         .iter()
         .flat_map(|(_, findings)| &findings.rows)
@@ -243,7 +245,7 @@ impl From<&Value> for ValueData {
 }
 
 /// The results as data.
-pub(super) fn data(results: &Results) -> Data {
+pub(super) fn data(results: &[Section]) -> Data {
     let experiments = results
         .iter()
         .map(|(experiment, findings)| ExperimentData {
@@ -323,7 +325,7 @@ mod tests {
             .zip(cells(&results()[0].1.rows).0)
         {
             let (wide, words) = apart(row, words);
-            assert!(console::measure_text_width(&line(&words)) <= WIDTH);
+            assert!(line(&words).chars().count() <= WIDTH);
             assert!(wide.iter().all(|line| line.len() < WIDTH));
         }
     }
