@@ -4,11 +4,11 @@ use std::path::PathBuf;
 
 use crate::failure::Failure;
 
-/// Returns the path of the program `name` in the folder of the running program. `package` is the one that builds both.
+/// Returns the path of the program `name` in the folder of the running program. `which` are the words by which `cargo build` builds both.
 ///
 /// # Errors
 /// It is not there; the line says how to build it.
-pub fn beside(name: &str, package: &str) -> Result<PathBuf, Failure> {
+pub fn beside(name: &str, which: &str) -> Result<PathBuf, Failure> {
     let running = std::env::current_exe()
         .map_err(|error| Failure::Work(format!("cannot find the running program: {error}")))?;
     let file = format!("{name}{}", std::env::consts::EXE_SUFFIX);
@@ -22,7 +22,7 @@ pub fn beside(name: &str, package: &str) -> Result<PathBuf, Failure> {
         " --release"
     };
     Err(Failure::Work(format!(
-        "{} is missing; build it with `cargo build{release} --package {package}`",
+        "{} is missing; build it with `cargo build{release} {which}`",
         path.display()
     )))
 }
@@ -33,11 +33,11 @@ mod tests {
 
     #[test]
     fn a_missing_program_is_named_with_the_way_to_build_it() {
-        let Err(Failure::Work(line)) = beside("no-such-program", "some-package") else {
+        let Err(Failure::Work(line)) = beside("no-such-program", "--package some") else {
             panic!("there is no such program");
         };
         assert!(
-            line.contains("no-such-program") && line.contains("--package some-package"),
+            line.contains("no-such-program") && line.contains("--package some"),
             "{line}"
         );
     }

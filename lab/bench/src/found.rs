@@ -7,10 +7,10 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread;
 use std::time::Instant;
 
-use percolog_validation::hash::BuildIdHasher;
 use dashmap::DashMap;
 use percolog::clustered::dhash::{DHash, Partitioned};
 use percolog::clustered::requests::Requests;
+use percolog_validation::hash::BuildIdHasher;
 
 /// Elements that everybody uses.
 const HOT: u64 = 64;

@@ -12,8 +12,8 @@ use std::time::{Duration, Instant};
 use node_replication::{Dispatch, Log, Replica, ReplicaToken};
 use percolog::collections::Lru;
 
-use percolog_validation::hash::mix;
 use crate::runner::{self, Cell, RunError, STEP, Settings, Workload};
+use percolog_validation::hash::mix;
 
 /// Keys, by when they were last touched.
 pub trait Recency: Send + Sync + Sized {

@@ -13,9 +13,9 @@
 use std::collections::{BTreeSet, VecDeque};
 use std::num::NonZeroU64;
 
-use percolog_validation::hash::mix;
 use crate::peers::{AbsorbingSet, Dash, HashedSet, LoggedSet, MutexSet, OrderedSet};
 use crate::runner::{self, Cell, RunError, STEP, Settings, Workload};
+use percolog_validation::hash::mix;
 
 /// A set of open ids that threads share.
 pub trait SetPeer: Sync + Sized {

@@ -1,15 +1,9 @@
 //! What the command understands.
 
-use std::ffi::OsString;
-use std::path::PathBuf;
-
-use clap::{Parser, Subcommand, ValueEnum};
+use clap::{Parser, Subcommand};
 use percolog_cli::output::WIDTH;
 
-use crate::{bench, figures, replay};
-
-/// As many as a replay accepts. More than anyone can mean: each needs a stack, and the figures would say nothing.
-const MOST_THREADS: usize = percolog_papers::replay::MAX_THREADS;
+use crate::{bench, figures, record, replay, trace_info};
 
 /// The laboratory: the papers' figures, duels with other libraries, recorded programs.
 #[derive(Debug, Parser)]
@@ -35,101 +29,18 @@ pub(crate) enum Command {
     Figures(figures::Arguments),
     /// Measure a mixture of your own on percolog's structures and on those that people use today
     Bench(bench::Arguments),
-    /// One cell of a figure
-    #[command(hide = true)]
-    FiguresCell(figures::CellArguments),
     /// Record a trace of a command and all its processes (needs strace)
-    Record(Record),
+    Record(record::Arguments),
     /// Say which subsystem of an operating system a recorded program would gain by, and how much
     Replay(replay::Arguments),
-    /// One replay, as `replay --sim` simulates it
-    #[command(hide = true)]
-    ReplayGuest(replay::GuestArguments),
     /// Look at traces
-    Trace(Trace),
-}
-
-/// Arguments of `lab record`.
-#[derive(Debug, clap::Args)]
-pub(crate) struct Record {
-    /// Where the trace goes
-    #[arg(long, short, value_name = "FILE")]
-    pub(crate) output: PathBuf,
-
-    /// Replace the output if it exists
-    #[arg(long)]
-    pub(crate) force: bool,
-
-    /// What the command builds or runs, for people who read the trace later
-    #[arg(long, value_name = "NAME", default_value = "")]
-    pub(crate) package: String,
-
-    /// Tell the files' names: `all` with their whole paths, or `system` the last name of those that belong
-    /// to the operating system; a hash that nothing can be guessed from stands for all others
-    #[arg(long, value_name = "WHICH", num_args = 0..=1, require_equals = true, default_value = "none", default_missing_value = "all")]
-    pub(crate) names: Names,
-
-    /// The command to record, behind `--`
-    #[arg(last = true, required = true, value_name = "COMMAND")]
-    pub(crate) command: Vec<OsString>,
-}
-
-/// How much a trace tells of the files' names.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub(crate) enum Names {
-    /// A hash for each
-    None,
-    /// The last name of those of the operating system
-    System,
-    /// Whole paths
-    All,
-}
-
-impl From<Names> for percolog_papers::trace::Names {
-    fn from(names: Names) -> Self {
-        match names {
-            Names::None => Self::None,
-            Names::System => Self::System,
-            Names::All => Self::All,
-        }
-    }
-}
-
-/// Arguments of `lab trace`.
-#[derive(Debug, clap::Args)]
-pub(crate) struct Trace {
-    /// What to look at.
-    #[command(subcommand)]
-    pub(crate) command: TraceCommand,
-}
-
-/// What `lab trace` can do.
-#[derive(Debug, Subcommand)]
-pub(crate) enum TraceCommand {
-    /// Say what a trace holds: which subsystems it updates and reads, and how many processes share a file
-    Info {
-        /// The trace: a file, or one that is built in (default: exim)
-        trace: Option<PathBuf>,
-    },
-    /// List the traces that are built in
-    List,
-}
-
-/// A number of threads from the command line.
-pub(crate) fn thread_count(text: &str) -> Result<usize, String> {
-    let count: usize = text
-        .trim()
-        .parse()
-        .map_err(|_| format!("a number from 1 to {MOST_THREADS} is needed"))?;
-    match count {
-        0 => Err("at least one thread is needed".to_owned()),
-        1..=MOST_THREADS => Ok(count),
-        _ => Err(format!("at most {MOST_THREADS} threads can be measured")),
-    }
+    Trace(trace_info::Arguments),
 }
 
 #[cfg(test)]
 mod tests {
+    use std::ffi::OsString;
+
     use clap::CommandFactory;
     use percolog_cli::command_line::parse_from;
     use percolog_cli::failure::Failure;
@@ -165,6 +76,21 @@ mod tests {
                 &["record", "-o", "x"][..],
                 "COMMAND",
                 "`lab record --help`",
+            ),
+            (
+                &["bench", "map", "--threads", "0"][..],
+                "at least one",
+                "`lab bench --help`",
+            ),
+            (
+                &["bench", "map", "--threads", "100000"][..],
+                "512",
+                "`lab bench --help`",
+            ),
+            (
+                &["bench", "map", "--threads", "1,x"][..],
+                "from 1 to 512",
+                "`lab bench --help`",
             ),
             (&["trace", "inof"][..], "'info'", "`lab trace --help`"),
             (

@@ -5,8 +5,8 @@
 mod args;
 mod bench;
 mod contest;
-mod failure;
 mod figures;
+mod numbers;
 mod record;
 mod replay;
 mod report;
@@ -36,10 +36,8 @@ fn run(arguments: &Arguments) -> Result<(), Failure> {
     match &arguments.command {
         Command::Figures(figures) => figures::run(figures, &mut output),
         Command::Bench(bench) => bench::run(bench, &mut output),
-        Command::FiguresCell(cell) => figures::run_cell(cell, &mut output),
         Command::Record(record) => record::run(record, &mut output),
         Command::Replay(replay) => replay::run(replay, &mut output),
-        Command::ReplayGuest(guest) => replay::run_guest(guest, &mut output),
         Command::Trace(trace) => trace_info::run(trace, &mut output),
     }
 }

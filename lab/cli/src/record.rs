@@ -1,17 +1,64 @@
-//! `percolog record`: a trace of a command and all its processes.
+//! `lab record`: a trace of a command and all its processes.
 
+use std::ffi::OsString;
 use std::os::unix::process::ExitStatusExt;
+use std::path::PathBuf;
 use std::process::ExitStatus;
 
-use percolog_papers::trace::{self, Misread, NotUnderstood, RecordError, Request};
-use serde::Serialize;
-
-use crate::args;
+use clap::ValueEnum;
 use percolog_cli::failure::Failure;
 use percolog_cli::format::{plural, wrap};
 use percolog_cli::output::{Output, WIDTH};
+use percolog_papers::trace::{self, Misread, NotUnderstood, RecordError, Request};
+use serde::Serialize;
 
-/// What `percolog record --json` prints.
+/// Arguments of `lab record`.
+#[derive(Debug, clap::Args)]
+pub(crate) struct Arguments {
+    /// Where the trace goes
+    #[arg(long, short, value_name = "FILE")]
+    output: PathBuf,
+
+    /// Replace the output if it exists
+    #[arg(long)]
+    force: bool,
+
+    /// What the command builds or runs, for people who read the trace later
+    #[arg(long, value_name = "NAME", default_value = "")]
+    package: String,
+
+    /// Tell the files' names: `all` with their whole paths, or `system` the last name of those that belong
+    /// to the operating system; a hash that nothing can be guessed from stands for all others
+    #[arg(long, value_name = "WHICH", num_args = 0..=1, require_equals = true, default_value = "none", default_missing_value = "all")]
+    names: Names,
+
+    /// The command to record, behind `--`
+    #[arg(last = true, required = true, value_name = "COMMAND")]
+    command: Vec<OsString>,
+}
+
+/// How much a trace tells of the files' names.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+enum Names {
+    /// A hash for each
+    None,
+    /// The last name of those of the operating system
+    System,
+    /// Whole paths
+    All,
+}
+
+impl From<Names> for percolog_papers::trace::Names {
+    fn from(names: Names) -> Self {
+        match names {
+            Names::None => Self::None,
+            Names::System => Self::System,
+            Names::All => Self::All,
+        }
+    }
+}
+
+/// What `lab record --json` prints.
 #[derive(Serialize)]
 struct Recorded {
     output: String,
@@ -33,7 +80,7 @@ struct Line {
 }
 
 /// Records a command with all its processes.
-pub(crate) fn run(arguments: &args::Record, output: &mut Output) -> Result<(), Failure> {
+pub(crate) fn run(arguments: &Arguments, output: &mut Output) -> Result<(), Failure> {
     // Ctrl-C is for the recorded command; strace ends with it, and what it saw so far is the recording.
     ctrlc::set_handler(|| {})
         .map_err(|error| Failure::Work(format!("cannot prepare for Ctrl-C: {error}")))?;

@@ -1,18 +1,38 @@
-//! `percolog trace`: what a trace holds, and which are built in.
+//! `lab trace`: what a trace holds, and which are built in.
 
 use std::collections::BTreeMap;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
-use percolog_papers::trace::{self, Trace};
-use serde::Serialize;
-
-use crate::args::{self, TraceCommand};
+use clap::Subcommand;
 use percolog_cli::failure::Failure;
 use percolog_cli::format::{left, wrap};
 use percolog_cli::output::{Output, WIDTH};
+use percolog_papers::trace::{self, Trace};
+use serde::Serialize;
+
 use crate::traces::open;
 
-/// What `percolog trace info --json` prints.
+/// Arguments of `lab trace`.
+#[derive(Debug, clap::Args)]
+pub(crate) struct Arguments {
+    /// What to look at.
+    #[command(subcommand)]
+    command: TraceCommand,
+}
+
+/// What `lab trace` can do.
+#[derive(Debug, Subcommand)]
+enum TraceCommand {
+    /// Say what a trace holds: which subsystems it updates and reads, and how many processes share a file
+    Info {
+        /// The trace: a file, or one that is built in (default: exim)
+        trace: Option<PathBuf>,
+    },
+    /// List the traces that are built in
+    List,
+}
+
+/// What `lab trace info --json` prints.
 #[derive(Serialize)]
 struct Info {
     package: String,
@@ -98,7 +118,7 @@ fn list(output: &mut Output) -> Result<(), Failure> {
 }
 
 /// Looks at a trace.
-pub(crate) fn run(arguments: &args::Trace, output: &mut Output) -> Result<(), Failure> {
+pub(crate) fn run(arguments: &Arguments, output: &mut Output) -> Result<(), Failure> {
     let trace = match &arguments.command {
         TraceCommand::Info { trace } => open(trace.as_deref())?,
         TraceCommand::List => return list(output),

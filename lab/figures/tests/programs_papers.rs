@@ -5,7 +5,6 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use percolog_figures::programs;
 use toml::{Table, Value};
 
 const GROUPS: [&str; 5] = ["oplog", "osdi10", "sections", "ldu", "k42"];
@@ -95,7 +94,7 @@ fn every_contender_of(group: &str) {
             let words = words(&figure, contender);
             let program = text(&contender["program"]);
             let what = || format!("{}: {program} {}", path.display(), words.join(" "));
-            let values = programs::run(&program, words.iter().map(String::as_str))
+            let values = percolog_cells::run(&program, words.iter().map(String::as_str))
                 .unwrap_or_else(|error| panic!("{}: {error}", what()));
             for (name, value) in &values.0 {
                 assert!(value.is_finite(), "{}: {name} is {value}", what());
@@ -169,7 +168,7 @@ fn parameters_that_make_no_sense_are_refused() {
         let all = ["threads=1", "milliseconds=1"]
             .into_iter()
             .chain(words.iter().copied());
-        programs::run(program, all)
+        percolog_cells::run(program, all)
             .expect_err("it makes no sense")
             .to_string()
     };

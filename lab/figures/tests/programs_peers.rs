@@ -3,7 +3,6 @@
 use std::collections::BTreeMap;
 
 use percolog_figures::catalogue;
-use percolog_figures::programs;
 
 const GROUPS: [&str; 3] = ["peers", "crossover", "memory"];
 
@@ -56,7 +55,7 @@ fn every_contender_gives_what_its_figure_shows() {
                 .map(|(key, value)| format!("{key}={value}"))
                 .collect();
             let called = format!("{}: {} {pairs:?}", figure.name, contender.program);
-            let values = programs::run(&contender.program, pairs.iter().map(String::as_str))
+            let values = percolog_cells::run(&contender.program, pairs.iter().map(String::as_str))
                 .unwrap_or_else(|error| panic!("{called}: {error}"));
             let shown = values.get(&figure.y.value);
             assert!(
@@ -80,7 +79,7 @@ fn every_contender_gives_what_its_figure_shows() {
 fn parameters_that_are_wrong_are_named() {
     let run = |name, pairs: &[&str]| {
         let time = ["threads=1", "milliseconds=1"];
-        let error = programs::run(name, time.into_iter().chain(pairs.iter().copied()))
+        let error = percolog_cells::run(name, time.into_iter().chain(pairs.iter().copied()))
             .expect_err("a parameter is wrong");
         error.to_string()
     };
@@ -91,7 +90,7 @@ fn parameters_that_are_wrong_are_named() {
     assert!(run("references", &["structure=rc"]).contains("there are percolog, arc"));
     let cycles = ["threads=1", "warm_up=1", "cycles=1"];
     let natively = cycles.into_iter().chain(["payload=plain"]);
-    let error = programs::run("freeing", natively).expect_err("it is measured here only");
+    let error = percolog_cells::run("freeing", natively).expect_err("it is measured here only");
     assert!(error.to_string().contains("milliseconds"), "{error}");
     let waits = ["structure=percolog", "stalled_reader=maybe", "updates=50"];
     assert!(run("shared-elements", &waits).contains("there are no, yes"));

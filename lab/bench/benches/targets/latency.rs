@@ -12,8 +12,8 @@ use std::time::Instant;
 
 use hdrhistogram::Histogram;
 use percolog::oplog::{Logged, Policy};
-use percolog_validation::hash::mix;
 use percolog_bench::peers::Edit;
+use percolog_validation::hash::mix;
 
 use crate::Effort;
 use crate::figures::{Line, Unit};

@@ -14,8 +14,8 @@ pub use peers::{LockedCache, Moka, OurCache, QuickCache};
 use std::hash::{Hash, Hasher};
 
 use crate::eviction::Zipf;
-use percolog_validation::hash::mix;
 use crate::runner::{self, Cell, RunError, Settings, Workload};
+use percolog_validation::hash::mix;
 
 /// 16 bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -10,8 +10,8 @@ use quick_cache::{OptionsBuilder, UnitWeighter};
 
 use super::least_recent::LeastRecent;
 use super::{Cache, Key, Value};
-use percolog_validation::hash::BuildIdHasher;
 use crate::host;
+use percolog_validation::hash::BuildIdHasher;
 
 static DOMAIN: Domain = Domain::new();
 

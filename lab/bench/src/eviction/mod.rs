@@ -11,12 +11,12 @@ mod sieve;
 mod trace;
 
 pub use clock::Clock;
+pub(crate) use percolog_validation::zipf::SplitMix;
+pub use percolog_validation::zipf::Zipf;
 pub use recency::{Eviction, Plain, Recency};
 pub use s3_fifo::S3Fifo;
 pub use second_chance::SecondChance;
 pub use sieve::Sieve;
-pub(crate) use percolog_validation::zipf::SplitMix;
-pub use percolog_validation::zipf::Zipf;
 pub use trace::{drifting, scans_between, zipf};
 
 /// A cache of so many keys.

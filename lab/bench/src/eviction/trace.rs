@@ -1,6 +1,6 @@
 //! Which keys are looked up: the same ones for everybody, and each time.
 
-use percolog_validation::zipf::{SplitMix, Zipf};
+use percolog_validation::zipf::Zipf;
 
 /// Lookups of so many keys, of which the *n*-th one is looked up as often as 1 / *n* to the power of `skew`.
 #[must_use]

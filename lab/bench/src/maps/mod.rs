@@ -16,9 +16,9 @@ pub use trees::{
 
 use std::hint::black_box;
 
-use percolog_validation::hash::mix;
 use crate::runner::{self, Cell, RunError, Settings, Workload};
 use crate::sets::Answers;
+use percolog_validation::hash::mix;
 
 /// Keys that operations on a map are spread over. Half of them are there at a time.
 pub const KEYS: u64 = 1 << 17;

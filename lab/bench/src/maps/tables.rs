@@ -8,8 +8,8 @@ use percolog::collections::{Map, OrderedList};
 use percolog::reclaim::Domain;
 
 use super::Table;
-use percolog_validation::hash::BuildIdHasher;
 use crate::host;
+use percolog_validation::hash::BuildIdHasher;
 
 static DOMAIN: Domain = Domain::new();
 

@@ -17,8 +17,8 @@ use percolog::reduce::{CounterMap, Histogram, Reducer, Sum};
 use percolog::refcount::CoreArc;
 
 use super::{Found, MemoryError, Subject, measure};
-use percolog_validation::hash::BuildIdHasher;
 use crate::peers::{AbsorbingEdit, Edit, LongAdder};
+use percolog_validation::hash::BuildIdHasher;
 
 /// Ids of a thread that come and go.
 const IDS: u64 = 64;

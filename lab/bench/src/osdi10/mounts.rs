@@ -8,9 +8,9 @@ use dashmap::DashMap;
 use percolog::collections::TableCache;
 
 use super::Alone;
-use percolog_validation::hash::BuildIdHasher;
 use percolog_validation::clock;
 use percolog_validation::crew::{self, CrewError, Shift, Work};
+use percolog_validation::hash::BuildIdHasher;
 use percolog_validation::locks::Spun;
 
 /// What the table is.

@@ -5,8 +5,8 @@ use std::collections::BTreeSet;
 
 use percolog::oplog::{Absorb, Operation};
 
-use percolog_validation::hash::mix;
 use crate::peers::logged_set::{Change, LoggedBy};
+use percolog_validation::hash::mix;
 
 /// A change to the set of open ids that replaces an earlier change of the same id.
 #[derive(Clone, Copy, Debug)]

@@ -5,9 +5,9 @@ use std::collections::BTreeSet;
 
 use dashmap::DashMap;
 
-use percolog_validation::hash::BuildIdHasher;
 use crate::host;
 use crate::sets::SetPeer;
+use percolog_validation::hash::BuildIdHasher;
 
 /// dashmap's set with the hash function that percolog's absorption uses as well.
 #[derive(Debug)]

@@ -9,9 +9,9 @@ use std::sync::{PoisonError, RwLock};
 use dashmap::DashMap;
 use percolog::reduce::CounterMap;
 
-use percolog_validation::hash::BuildIdHasher;
 use crate::host;
 use crate::reducers::{Fold, HOT};
+use percolog_validation::hash::BuildIdHasher;
 
 /// Each thread has a table.
 #[derive(Debug)]

@@ -6,8 +6,8 @@ use std::collections::{BTreeSet, HashSet};
 use percolog::collections::Set;
 use percolog::collections::set::SetState;
 
-use percolog_validation::hash::BuildIdHasher;
 use crate::sets::SetPeer;
+use percolog_validation::hash::BuildIdHasher;
 
 /// A plain set of ids, and what tables call the [`Set`] that it is in.
 pub trait Ids: SetState<u64> + Send + Sync + Sized {

@@ -1,4 +1,4 @@
-//! `percolog bench`: a mixture of the user's own, on percolog's structures and on those that people use today, here or on a machine that is
+//! `lab bench`: a mixture of the user's own, on percolog's structures and on those that people use today, here or on a machine that is
 //! simulated.
 
 mod show;
@@ -11,13 +11,13 @@ use percolog_figures::run::{Cell, Laboratory};
 use percolog_figures::store::{CellFields, Found, Host};
 use percolog_sim::machine;
 
-use crate::args;
 use percolog_cli::failure::Failure;
 use crate::figures;
+use crate::numbers::thread_count;
 use percolog_cli::format;
 use percolog_cli::output::{self, Output};
 
-/// Arguments of `percolog bench`.
+/// Arguments of `lab bench`.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Arguments {
     /// What to measure
@@ -29,7 +29,7 @@ pub(crate) struct Arguments {
     only: Vec<String>,
 
     /// Numbers of threads, separated by commas (default: 1, 2, 4, … all processors, and four times as many)
-    #[arg(long, value_name = "N,…", value_delimiter = ',', value_parser = args::thread_count)]
+    #[arg(long, value_name = "N,…", value_delimiter = ',', value_parser = thread_count)]
     threads: Vec<usize>,
 
     /// How many of the operations read: 0.9, 90% or 1/1000

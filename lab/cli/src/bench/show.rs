@@ -1,6 +1,6 @@
 //! A table of rates, or of how long operations took; and the same as data.
 
-use percolog_figures::programs::Values;
+use percolog_cells::Values;
 use percolog_figures::store::{Build, Found, Host};
 use serde::Serialize;
 

@@ -1,11 +1,11 @@
-//! `percolog figures list`: what there is.
+//! `lab figures list`: what there is.
 
 use percolog_figures::catalogue::{self, Where};
 use percolog_figures::run::{Size, places};
 use percolog_figures::store::Host;
 use serde::Serialize;
 
-use super::run::wrong_name;
+use super::wrong::wrong_name;
 use percolog_cli::failure::Failure;
 use percolog_cli::format::left;
 use percolog_cli::output::Output;
@@ -67,6 +67,6 @@ pub(crate) fn run(output: &mut Output) -> Result<(), Failure> {
     }
     output.line("")?;
     output.line(
-        "`percolog figures run NAME` makes one, or a group; `run --quick` a quick look at all.",
+        "`lab figures run NAME` makes one, or a group; `run --quick` a quick look at all.",
     )
 }

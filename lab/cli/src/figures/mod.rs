@@ -1,11 +1,10 @@
-//! `percolog figures`: every figure of the papers and every duel with other libraries, made again, and the page that shows them.
+//! `lab figures`: every figure of the papers and every duel with other libraries, made again, and the page that shows them.
 
-mod cell;
 mod list;
 mod render;
 mod run;
+mod wrong;
 
-pub(crate) use cell::{CellArguments, run as run_cell};
 pub(crate) use run::laboratory;
 
 use clap::Subcommand;
@@ -13,7 +12,7 @@ use clap::Subcommand;
 use percolog_cli::failure::Failure;
 use percolog_cli::output::Output;
 
-/// Arguments of `percolog figures`.
+/// Arguments of `lab figures`.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Arguments {
     /// What to do.

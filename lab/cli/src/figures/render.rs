@@ -1,6 +1,7 @@
-//! `percolog figures render`: the page of the results that are there, without measuring.
+//! `lab figures render`: the page of the results that are there, without measuring.
 
-use std::path::PathBuf;
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
 
 use percolog_figures::catalogue;
 use percolog_figures::findings::Shown;
@@ -9,12 +10,12 @@ use percolog_figures::run::Size;
 use percolog_figures::store::Store;
 use serde::Serialize;
 
-use super::run::{Counts, default_folder, wrong_name, wrong_store};
+use super::wrong::{wrong_name, wrong_store};
 use percolog_cli::failure::Failure;
 use percolog_cli::format::wrap;
 use percolog_cli::output::Output;
 
-/// Arguments of `percolog figures render`.
+/// Arguments of `lab figures render`.
 #[derive(Debug, clap::Args)]
 pub(crate) struct RenderArguments {
     /// The folder of results (default: figures/full, or figures/quick if that is not there)
@@ -28,6 +29,14 @@ const PAGE: &str = "index.html";
 /// The tables' name.
 const TABLES: &str = "summary.md";
 
+/// Where results of this size go, unless something else is said.
+pub(super) fn default_folder(size: Size) -> PathBuf {
+    Path::new("figures").join(size.to_string())
+}
+
+/// How many cells of each figure were run, and how many of them failed.
+pub(super) type Counts = BTreeMap<String, (usize, usize)>;
+
 /// Makes the page.
 pub(crate) fn run(arguments: &RenderArguments, output: &mut Output) -> Result<(), Failure> {
     let folder = match &arguments.results {
@@ -38,7 +47,7 @@ pub(crate) fn run(arguments: &RenderArguments, output: &mut Output) -> Result<()
             .find(|folder| folder.is_dir())
             .ok_or_else(|| {
                 Failure::Input(
-                    "there are no results here; make some with `percolog figures run`, or say where with --results"
+                    "there are no results here; make some with `lab figures run`, or say where with --results"
                         .to_owned(),
                 )
             })?,
@@ -84,7 +93,7 @@ pub(super) fn page(
     }
     if shown.is_empty() {
         return Err(Failure::Input(format!(
-            "{} holds no results; make some with `percolog figures run`",
+            "{} holds no results; make some with `lab figures run`",
             store.folder().display()
         )));
     }

@@ -1,26 +1,26 @@
-//! `percolog figures run`: makes figures, and the page of all that are there.
+//! `lab figures run`: makes figures, and the page of all that are there.
 
-use std::collections::BTreeMap;
 use std::io::IsTerminal;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use indicatif::{ProgressBar, ProgressStyle};
-use percolog_figures::catalogue::{self, CatalogueError, Figure, Where};
-use percolog_figures::programs;
-use percolog_figures::run::{self, Laboratory, Order, Place, Progress, RunError, Size};
-use percolog_figures::store::{Build, Found, Host, Store, StoreError};
-
-use super::render;
+use percolog_cli::companion;
 use percolog_cli::failure::Failure;
 use percolog_cli::output::{self, Output};
 use percolog_cli::terminal::complain;
+use percolog_figures::catalogue::{self, Figure, Where};
+use percolog_figures::run::{self, Laboratory, Order, Place, Progress, RunError, Size};
+use percolog_figures::store::{Build, Found, Host, Store};
 
-/// Arguments of `percolog figures run`.
+use super::render::{self, Counts, default_folder};
+use super::wrong::{wrong_name, wrong_store};
+
+/// Arguments of `lab figures run`.
 #[derive(Debug, clap::Args)]
 pub(crate) struct RunArguments {
-    /// Figures or groups of figures, as `percolog figures list` names them (default: all)
+    /// Figures or groups of figures, as `lab figures list` names them (default: all)
     #[arg(value_name = "NAME")]
     names: Vec<String>,
 
@@ -41,11 +41,6 @@ pub(crate) struct RunArguments {
     results: Option<PathBuf>,
 }
 
-/// Where results of this size go, unless something else is said.
-pub(super) fn default_folder(size: Size) -> PathBuf {
-    Path::new("figures").join(size.to_string())
-}
-
 /// Makes the figures.
 pub(crate) fn run(arguments: &RunArguments, output: &mut Output) -> Result<(), Failure> {
     let size = if arguments.quick {
@@ -63,7 +58,7 @@ pub(crate) fn run(arguments: &RunArguments, output: &mut Output) -> Result<(), F
         build: Build::this(),
         host: Host::describe(),
         again: arguments.again,
-        features: percolog_figures::features(),
+        features: percolog_cells::features(),
     };
     let mut progress = Bar::new(&figures, warnings(&figures, &laboratory))?;
     let made = run::run(&figures, &order, &laboratory, &store, &mut progress);
@@ -80,27 +75,10 @@ pub(crate) fn run(arguments: &RunArguments, output: &mut Output) -> Result<(), F
     Ok(())
 }
 
-/// This command, as who runs cells.
+/// Who runs cells: `lab-cell`.
 pub(crate) fn laboratory() -> Result<Laboratory, Failure> {
-    let command = std::env::current_exe()
-        .map_err(|error| Failure::Work(format!("cannot find this command: {error}")))?;
-    Ok(Laboratory::new(command, [programs::CELL.into()]))
-}
-
-/// A name or a catalogue that is wrong.
-pub(super) fn wrong_name(error: CatalogueError) -> Failure {
-    match error {
-        CatalogueError::NoSuchFigure { .. } => Failure::Input(error.to_string()),
-        CatalogueError::Wrong { .. } => Failure::Work(error.to_string()),
-    }
-}
-
-/// A folder or a file that is wrong is the user's; one that cannot be written is the machine's.
-pub(super) fn wrong_store(error: StoreError) -> Failure {
-    match error {
-        StoreError::Unwritten { .. } => Failure::Work(error.to_string()),
-        _ => Failure::Input(error.to_string()),
-    }
+    let cell = companion::beside("lab-cell", percolog_cells::BUILT_BY)?;
+    Ok(Laboratory::new(cell, []))
 }
 
 /// Says before an hour has passed what will not be worth looking at.
@@ -108,7 +86,7 @@ fn warnings(figures: &[Figure], laboratory: &Laboratory) -> Vec<String> {
     let mut warnings = Vec::new();
     if !Build::this().optimized {
         warnings.push(
-            "this build is not optimized: its figures say little (cargo run --release)".to_owned(),
+            "this build is not optimized: its figures say little (cargo lab)".to_owned(),
         );
     }
     let simulated = figures
@@ -122,9 +100,6 @@ fn warnings(figures: &[Figure], laboratory: &Laboratory) -> Vec<String> {
     }
     warnings
 }
-
-/// How many cells of each figure were run, and how many of them failed.
-pub(super) type Counts = BTreeMap<String, (usize, usize)>;
 
 /// A bar with the time that is left, where someone looks at it; otherwise a line for each figure.
 struct Bar {
@@ -170,7 +145,7 @@ impl Bar {
 impl Progress for Bar {
     fn begins(&mut self, cells: usize, kept: usize) {
         for warning in self.warnings.drain(..) {
-            complain(&format!("percolog: {warning}"));
+            complain(&format!("lab: {warning}"));
         }
         self.bar.set_length(cells as u64);
         if kept > 0 {

@@ -6,13 +6,13 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
 
+use percolog_cli::failure::Failure;
 use percolog_papers::replay::{self, Load};
 use percolog_papers::subsystem::{Implementation, Subsystem};
 use serde::Serialize;
 
 use super::failure;
 use crate::contest::{Contest, Contestant, Plan};
-use percolog_cli::failure::Failure;
 use crate::report::{Role, Section, Unit};
 
 /// Measurements behind each figure, where every thread has a CPU.
@@ -89,9 +89,6 @@ pub(super) fn run(
         workload: workload(load.subsystem()),
         unit: Unit::millions("millions of updates and reads a second"),
         contestants,
-        // Said when the simulations are there, too.
-        explain: |_, _| (None, Vec::new()),
-        without_more_threads_than_cpus: false,
     };
     let mut threads = threads.to_vec();
     threads.push(1);
@@ -108,7 +105,7 @@ pub(super) fn run(
 }
 
 /// How many updates and reads an event of the trace comes to.
-pub(crate) fn calls_an_event(load: &Load) -> f64 {
+fn calls_an_event(load: &Load) -> f64 {
     (load.updates() + load.reads()) as f64 / load.events().max(1) as f64
 }
 

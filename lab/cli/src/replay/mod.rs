@@ -1,39 +1,36 @@
-//! `percolog replay`: which subsystem of an operating system would a recorded program gain by, how much, and who says so?
+//! `lab replay`: which subsystem of an operating system would a recorded program gain by, how much, and who says so?
 //!
 //! Every subsystem that the program updates is replayed on its own, with everything that it can be made of: each state is compared with
 //! a sequential model, then each is measured on this machine and, if asked for, simulated on another.
 
 mod checks;
 mod gain;
-mod guest;
-pub(crate) mod measure;
+mod measure;
 mod show;
-pub(crate) mod simulate;
+mod simulate;
 mod source;
 
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
+use percolog::cpu;
 use percolog_bench::host::Host;
+use percolog_cli::destination::Destination;
+use percolog_cli::failure::Failure;
+use percolog_cli::output::Output;
 use percolog_papers::replay::{Load, ReplayError};
 use percolog_papers::subsystem::{Implementation, Subsystem};
 use serde::Serialize;
 
-use crate::args;
-use crate::demo;
-use percolog_cli::failure::Failure;
-use percolog_cli::output::Output;
-use percolog_cli::destination::Destination;
-use crate::report::{Report, Section, page};
+use crate::numbers::thread_count;
+use crate::report::{self, Report, Section, page};
 use checks::Checked;
 use gain::Gain;
 use simulate::{Machine, Moved};
+use source::Source;
 
-pub(crate) use guest::{Arguments as GuestArguments, run as run_guest};
-pub(crate) use source::Source;
-
-/// Arguments of `percolog replay`.
+/// Arguments of `lab replay`.
 #[derive(Debug, clap::Args)]
 #[command(
     after_help = "Figures of real threads are measured on this machine, and say so; those of --sim are simulated on a described one, and \
@@ -45,7 +42,7 @@ pub(crate) struct Arguments {
     source: source::Chosen,
 
     /// Numbers of threads to measure, separated by commas; one thread is always shown
-    #[arg(long, value_name = "N,…", value_delimiter = ',', value_parser = args::thread_count, default_value = "1,2")]
+    #[arg(long, value_name = "N,…", value_delimiter = ',', value_parser = thread_count, default_value = "1,2")]
     threads: Vec<usize>,
 
     /// What to replay, separated by commas: files, memory, names, open-files, events (default: every subsystem that the trace
@@ -75,7 +72,7 @@ pub(crate) struct Arguments {
     sim: Option<String>,
 
     /// Numbers of cores of that machine, separated by commas (default: all it has)
-    #[arg(long, value_name = "N,…", value_delimiter = ',', value_parser = args::thread_count, requires = "sim")]
+    #[arg(long, value_name = "N,…", value_delimiter = ',', value_parser = thread_count, requires = "sim")]
     cores: Vec<usize>,
 
     /// Write a page with charts
@@ -93,7 +90,7 @@ fn one_of<T: std::str::FromStr<Err: std::fmt::Display>>(text: &str) -> Result<T,
         .map_err(|error: T::Err| error.to_string())
 }
 
-/// What `percolog replay --json` prints.
+/// What `lab replay --json` prints.
 #[derive(Serialize)]
 struct Replayed {
     /// What was replayed.
@@ -177,7 +174,7 @@ pub(crate) fn run(arguments: &Arguments, output: &mut Output) -> Result<(), Fail
         title: "What a recorded program would gain",
         subject: source.title(),
         version: env!("CARGO_PKG_VERSION"),
-        machine: demo::machine(host),
+        machine: machine_of(host),
         cell_milliseconds: arguments.cell_ms,
         cells: measure::CELLS,
         sections: Vec::new(),
@@ -224,14 +221,14 @@ impl Arguments {
         for load in &loads {
             if load.updates() == 0 {
                 return Err(Failure::Input(format!(
-                    "nothing in this trace updates the {}; `percolog trace info` says what it updates",
+                    "nothing in this trace updates the {}; `lab trace info` says what it updates",
                     load.subsystem().title()
                 )));
             }
         }
         if loads.is_empty() {
             return Err(Failure::Input(
-                "this trace updates none of the subsystems; `percolog trace info` says what it holds".to_owned(),
+                "this trace updates none of the subsystems; `lab trace info` says what it holds".to_owned(),
             ));
         }
         Ok(loads)
@@ -287,8 +284,20 @@ impl Arguments {
     }
 }
 
+/// The machine that is measured.
+fn machine_of(host: Host) -> report::Machine {
+    let clock = cpu::clock::health();
+    report::Machine {
+        processor: host.processor,
+        cpus: host.cpus,
+        platform: host.platform,
+        slots: format!("{}, {}", cpu::count(), cpu::source()),
+        clock: format!("{}, since {}", clock.source, clock.why),
+    }
+}
+
 /// How a replay that failed is reported.
-pub(crate) fn failure(error: ReplayError) -> Failure {
+fn failure(error: ReplayError) -> Failure {
     match error {
         ReplayError::Threads(_) | ReplayError::Spawn { .. } => {
             Failure::Input(format!("{error}; choose other numbers with --threads"))

@@ -2,13 +2,13 @@
 
 use super::Sheet;
 use super::gain::percent;
-use crate::demo;
+use crate::report::screen;
 use percolog_cli::format::{left, number, plural, ratio, right, threads, wrap};
 use percolog_cli::output::Output;
 
 /// One subsystem.
 pub(super) fn sheet(output: &Output, sheet: &Sheet) -> String {
-    let mut text = format!("\n{}", demo::show(output, &sheet.section));
+    let mut text = format!("\n{}", screen::section(output, &sheet.section));
     // The section ends with a blank line, which belongs behind the tables.
     text.truncate(text.trim_end().len());
     text.push('\n');

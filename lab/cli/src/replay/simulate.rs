@@ -1,56 +1,56 @@
-//! The same replay on a machine that is not here: this command runs itself under the coherence simulator.
+//! The same replay on a machine that is not here: the cell `replay` under the coherence simulator.
 
-use std::ffi::OsString;
-use std::path::PathBuf;
+use std::path::Path;
 use std::time::Duration;
 
+use percolog_cells::Values;
+use percolog_cli::companion;
+use percolog_cli::failure::Failure;
+use percolog_cli::output;
 use percolog_papers::replay::Load;
 use percolog_papers::subsystem::Implementation;
 use percolog_sim::machine;
 use percolog_sim::model;
-use percolog_sim::run::Simulation;
+use percolog_sim::report::Ending;
+use percolog_sim::run::{Run, Simulation, SimulationError};
 use serde::Serialize;
 
 use super::checks::capital;
-use super::guest::Done;
 use super::source::Source;
-use percolog_cli::failure::Failure;
-use percolog_cli::output;
 use crate::report::{Column, Instrument, Rate, Section};
-use crate::sim;
 
 /// The longest that a simulation may take before it is given up.
 const TIMEOUT: Duration = Duration::from_secs(1800);
 
 /// A described machine, with several numbers of its cores.
-pub(crate) struct Machine {
+pub(super) struct Machine {
     name: String,
     sizes: Vec<model::Machine>,
 }
 
 /// The lines that moved in one simulation.
 #[derive(Clone, Serialize)]
-pub(crate) struct Moved {
-    pub(crate) implementation: &'static str,
-    pub(crate) machine: String,
-    pub(crate) cores: usize,
+pub(super) struct Moved {
+    pub(super) implementation: &'static str,
+    pub(super) machine: String,
+    pub(super) cores: usize,
     /// Updates and reads in a simulated second.
-    pub(crate) calls_per_second: f64,
+    pub(super) calls_per_second: f64,
     /// The same without the last look at each object: what a program gets that goes on.
-    pub(crate) calls_per_second_before_the_last_look: f64,
+    pub(super) calls_per_second_before_the_last_look: f64,
     /// Lines that went from core to core, for each update.
-    pub(crate) transfers_per_update: f64,
+    pub(super) transfers_per_update: f64,
     /// Lines that others had to give up so that a core could write them, for each update.
-    pub(crate) upgrades_per_update: f64,
+    pub(super) upgrades_per_update: f64,
     /// Lines that went from core to core, for each process that was forked. None if none was.
-    pub(crate) transfers_per_fork: Option<f64>,
+    pub(super) transfers_per_fork: Option<f64>,
     /// The share of the time in which cores waited for lines.
-    pub(crate) waiting: f64,
+    pub(super) waiting: f64,
 }
 
 impl Machine {
     /// Finds a machine, with the numbers of cores that are asked for, or with all it has.
-    pub(crate) fn find(name: &str, cores: &[usize]) -> Result<Self, Failure> {
+    pub(super) fn find(name: &str, cores: &[usize]) -> Result<Self, Failure> {
         let found = machine::load(name)
             .map_err(|error| Failure::Input(format!("{error}; see `percolog sim machines`")))?
             .machine;
@@ -62,7 +62,14 @@ impl Machine {
         numbers.dedup();
         let sizes = numbers
             .into_iter()
-            .map(|cores| sim::with_cores(found.clone(), cores))
+            .map(|cores| {
+                found.clone().with_cores(cores).map_err(|error| {
+                    Failure::Input(format!(
+                        "machine {} with {cores} cores: {error}",
+                        found.name
+                    ))
+                })
+            })
             .collect::<Result<_, _>>()?;
         Ok(Self {
             name: found.name,
@@ -72,16 +79,16 @@ impl Machine {
 }
 
 /// Simulates every implementation on every number of cores, and adds a column for each to the section.
-pub(crate) fn run(
+pub(super) fn run(
     source: &Source,
     load: &Load,
     made_of: &[Implementation],
     machine: &Machine,
     section: &mut Section,
 ) -> Result<Vec<Moved>, Failure> {
-    let program = std::env::current_exe()
-        .map_err(|error| Failure::Work(format!("cannot find the command itself: {error}")))?;
-    let cut_off = source.cut_off()?;
+    let cell = companion::beside("lab-cell", percolog_cells::BUILT_BY)?;
+    let file = source.file()?;
+    let parameters = source.parameters(file.as_ref())?;
     let bar = output::bar();
     bar.set_length((machine.sizes.len() * made_of.len()) as u64);
     let mut moved = Vec::new();
@@ -99,8 +106,7 @@ pub(crate) fn run(
                 size.cores,
                 machine.name
             ));
-            let words = source.words(cut_off.as_ref().map(|file| file.path()));
-            let result = one(&program, words, load, implementation, size);
+            let result = one(&cell, &parameters, load, implementation, size);
             bar.inc(1);
             let result = match result {
                 Ok(result) => result,
@@ -123,26 +129,26 @@ pub(crate) fn run(
 }
 
 fn one(
-    program: &PathBuf,
-    source: Vec<OsString>,
+    cell: &Path,
+    parameters: &[String],
     load: &Load,
     implementation: Implementation,
     machine: &model::Machine,
 ) -> Result<Moved, Failure> {
-    let mut words: Vec<OsString> = vec!["replay-guest".into()];
-    for (name, value) in [
-        ("subsystem", load.subsystem().name().to_owned()),
-        ("impl", implementation.name().to_owned()),
-        ("threads", machine.cores.to_string()),
-    ] {
-        words.push(format!("--{name}={value}").into());
-    }
-    words.extend(source);
+    let words = [
+        "replay".to_owned(),
+        format!("subsystem={}", load.subsystem().name()),
+        format!("implementation={}", implementation.name()),
+        format!("threads={}", machine.cores),
+        // One pass, however long it takes.
+        "warm_up=0".to_owned(),
+        "cycles=1".to_owned(),
+    ];
     let run = Simulation::new(machine.clone())
         .capture(true)
         .timeout(TIMEOUT)
-        .run(program, &words)
-        .map_err(|error| sim::failure(&error))?;
+        .run(cell, words.iter().chain(parameters))
+        .map_err(|error| failure(&error))?;
     let what = || {
         format!(
             "the simulated {}, {implementation}, {} cores",
@@ -150,36 +156,60 @@ fn one(
             machine.cores
         )
     };
-    sim::came_to_an_end(&run).map_err(|failure| match failure {
-        Failure::Work(line) => Failure::Work(format!("{}: {line}", what())),
-        other => other,
-    })?;
+    if let Some(why) = why_no_end(&run) {
+        return Err(Failure::Work(format!("{}: {why}", what())));
+    }
     if !run.status.success() {
         let said = String::from_utf8_lossy(&run.stderr).into_owned();
         return Err(Failure::Work(format!("{} failed: {said}", what())));
     }
     let summary = run.summary();
-    let done: Done = serde_json::from_slice(&run.stdout)
+    let values: Values = serde_json::from_slice(&run.stdout)
         .map_err(|error| Failure::Work(format!("{} said something else: {error}", what())))?;
-    if summary.region.is_none() || done.nanoseconds <= 0.0 {
+    let (Some(rate), Some(going_on), Some(_)) = (
+        values.get(Values::RATE),
+        values.get("rate_going_on"),
+        &summary.region,
+    ) else {
         return Err(Failure::NothingSimulated(format!(
             "{}: nothing was simulated",
             what()
         )));
-    }
-    let calls = (load.updates() + load.reads()) as f64;
+    };
     let updates = (load.updates() as f64).max(1.0);
     let transfers = summary.totals.transfers as f64;
     Ok(Moved {
         implementation: implementation.name(),
         machine: machine.name.clone(),
         cores: machine.cores,
-        calls_per_second: calls * 1e9 / done.nanoseconds,
-        calls_per_second_before_the_last_look: calls * 1e9
-            / (done.nanoseconds - done.looking_nanoseconds),
+        calls_per_second: rate,
+        calls_per_second_before_the_last_look: going_on,
         transfers_per_update: transfers / updates,
         upgrades_per_update: summary.totals.upgrades as f64 / updates,
         transfers_per_fork: (load.forks() > 0).then(|| transfers / load.forks() as f64),
         waiting: summary.stall_share,
     })
+}
+
+/// How a simulation that failed is reported.
+fn failure(error: &SimulationError) -> Failure {
+    match error {
+        SimulationError::NoResult { .. } => Failure::NothingSimulated(error.to_string()),
+        _ => Failure::Work(error.to_string()),
+    }
+}
+
+/// Why the program did not end by itself, if it did not.
+fn why_no_end(run: &Run) -> Option<&'static str> {
+    if run.timed_out {
+        Some("time was up before the program ended")
+    } else if run
+        .processes
+        .iter()
+        .any(|process| process.ending == Ending::Deadlock)
+    {
+        Some("the program deadlocked")
+    } else {
+        None
+    }
 }

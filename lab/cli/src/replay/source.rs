@@ -1,12 +1,14 @@
 //! What is replayed: a trace in a file, one that is built in, or a loop of the papers.
 
-use std::ffi::OsString;
 use std::fmt::Write;
 use std::io::Write as _;
 use std::num::NonZeroU64;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use clap::ValueEnum;
+use percolog_cli::failure::Failure;
+use percolog_cli::format::{plural, wrap};
+use percolog_cli::output::Output;
 use percolog_papers::loops;
 use percolog_papers::replay::Load;
 use percolog_papers::subsystem::Subsystem;
@@ -14,15 +16,12 @@ use percolog_papers::trace::{Trace, TraceError};
 use serde::Serialize;
 use tempfile::NamedTempFile;
 
-use percolog_cli::failure::Failure;
-use percolog_cli::format::{plural, wrap};
-use percolog_cli::output::Output;
 use crate::traces;
 
 /// What to replay.
 #[derive(Clone, Debug, Default, clap::Args)]
-pub(crate) struct Chosen {
-    /// The trace: a file, or one that is built in (see `percolog trace list`; default: exim)
+pub(super) struct Chosen {
+    /// The trace: a file, or one that is built in (see `lab trace list`; default: exim)
     #[arg(value_name = "TRACE", conflicts_with = "loop")]
     trace: Option<PathBuf>,
 
@@ -57,7 +56,7 @@ pub(crate) struct Chosen {
 
 /// A loop of the papers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub(crate) enum Loop {
+pub(super) enum Loop {
     /// On every core: fork a child that exits at once (thesis, section 3.2)
     ForkExit,
     /// The same with 48 files that all map, and truncates of them in between (section 8.2)
@@ -74,14 +73,14 @@ fn too_much(error: TraceError) -> Failure {
 }
 
 /// What is replayed.
-pub(crate) struct Source {
+pub(super) struct Source {
     arguments: Chosen,
     trace: Trace,
 }
 
 /// What was replayed, for programs.
 #[derive(Serialize)]
-pub(crate) struct Described {
+pub(super) struct Described {
     /// What was recorded, or which loop it is.
     title: String,
     /// The command that was recorded.
@@ -96,7 +95,7 @@ pub(crate) struct Described {
 
 impl Source {
     /// Finds and reads it.
-    pub(crate) fn open(arguments: &Chosen) -> Result<Self, Failure> {
+    pub(super) fn open(arguments: &Chosen) -> Result<Self, Failure> {
         let mut trace = match arguments.r#loop {
             None => traces::open(arguments.trace.as_deref())?,
             Some(Loop::ForkExit) => {
@@ -121,16 +120,8 @@ impl Source {
         })
     }
 
-    /// The trace that comes with the command, or its first events.
-    pub(crate) fn built_in(events: Option<u64>) -> Result<Self, Failure> {
-        Self::open(&Chosen {
-            events,
-            ..Chosen::default()
-        })
-    }
-
     /// What it means to a subsystem.
-    pub(crate) fn load(&self, subsystem: Subsystem) -> Load {
+    pub(super) fn load(&self, subsystem: Subsystem) -> Load {
         let load = Load::new(&self.trace, subsystem, self.every());
         match self.arguments.r#loop {
             None => load,
@@ -140,7 +131,7 @@ impl Source {
     }
 
     /// The subsystems that are worth a look. The loops are about the reverse map of files.
-    pub(crate) fn subsystems(&self) -> Vec<Subsystem> {
+    pub(super) fn subsystems(&self) -> Vec<Subsystem> {
         match self.arguments.r#loop {
             Some(_) => vec![Subsystem::Files],
             None => Subsystem::ALL.to_vec(),
@@ -152,12 +143,12 @@ impl Source {
     }
 
     /// Cycles of other work before each event.
-    pub(crate) fn work(&self) -> u64 {
+    pub(super) fn work(&self) -> u64 {
         self.arguments.work
     }
 
     /// What it is, in a few words.
-    pub(crate) fn title(&self) -> String {
+    pub(super) fn title(&self) -> String {
         let header = self.trace.header();
         if header.package.is_empty() {
             header.command.clone()
@@ -167,7 +158,7 @@ impl Source {
     }
 
     /// What stands above everything.
-    pub(crate) fn heading(&self, output: &Output) -> String {
+    pub(super) fn heading(&self, output: &Output) -> String {
         let mut text = format!("{}\n", output.strong(&wrap(&self.title(), "")));
         let mut facts = format!(
             "{} of {}",
@@ -193,7 +184,7 @@ impl Source {
     }
 
     /// The same for programs.
-    pub(crate) fn described(&self) -> Described {
+    pub(super) fn described(&self) -> Described {
         Described {
             title: self.title(),
             command: self.trace.header().command.clone(),
@@ -204,10 +195,9 @@ impl Source {
         }
     }
 
-    /// A file with the first events of the trace, where only they are wanted: reading all the others takes long where everything
-    /// is simulated.
-    pub(crate) fn cut_off(&self) -> Result<Option<NamedTempFile>, Failure> {
-        if self.arguments.events.is_none() || self.arguments.r#loop.is_some() {
+    /// A file with the trace as it is replayed, for a cell to read; none for a loop, which a cell makes itself.
+    pub(super) fn file(&self) -> Result<Option<NamedTempFile>, Failure> {
+        if self.arguments.r#loop.is_some() {
             return Ok(None);
         }
         let failed = |what: String| Failure::Work(format!("cannot write a temporary file: {what}"));
@@ -221,39 +211,38 @@ impl Source {
         Ok(Some(file))
     }
 
-    /// The words of a command line that name this source again; its events may be in a file that has been [cut off](Self::cut_off).
-    pub(crate) fn words(&self, cut_off: Option<&Path>) -> Vec<OsString> {
+    /// The parameters by which a cell replays this source; its trace is in this file.
+    pub(super) fn parameters(
+        &self,
+        file: Option<&NamedTempFile>,
+    ) -> Result<Vec<String>, Failure> {
         let arguments = &self.arguments;
-        let mut words: Vec<OsString> = Vec::new();
-        let mut option = |name: &str, value: String| {
-            words.push(format!("--{name}={value}").into());
-        };
+        let mut parameters = Vec::new();
+        let mut give = |name: &str, value: String| parameters.push(format!("{name}={value}"));
         if let Some(which) = arguments.r#loop {
             let name = which
                 .to_possible_value()
                 .map(|value| value.get_name().to_owned());
-            option("loop", name.unwrap_or_default());
-            option("processes", arguments.processes.to_string());
-            option("forks", arguments.forks.to_string());
-            option(
-                "forks-per-truncate",
-                arguments.forks_per_truncate.to_string(),
-            );
-        }
-        if let Some(events) = arguments.events
-            && cut_off.is_none()
-        {
-            option("events", events.to_string());
+            give("source", name.unwrap_or_default());
+            give("processes", arguments.processes.to_string());
+            give("forks", arguments.forks.to_string());
+            if which == Loop::ForkTruncate {
+                let forks = arguments.forks_per_truncate;
+                give("forks_per_truncate", forks.to_string());
+            }
+        } else if let Some(file) = file {
+            let path = file.path().to_str().ok_or_else(|| {
+                Failure::Input(
+                    "the folder of temporary files has a name that is not UTF-8; choose another with TMPDIR".to_owned(),
+                )
+            })?;
+            give("source", "file".to_owned());
+            give("trace", path.to_owned());
         }
         if let Some(every) = arguments.truncate_every {
-            option("truncate-every", every.to_string());
+            give("reads_every", every.to_string());
         }
-        option("work", arguments.work.to_string());
-        if let Some(path) = cut_off.or(arguments.trace.as_deref()) {
-            // Behind `--`: a file may be called anything.
-            words.push("--".into());
-            words.push(path.into());
-        }
-        words
+        give("work", arguments.work.to_string());
+        Ok(parameters)
     }
 }

@@ -8,6 +8,8 @@
 use std::fmt::Write;
 
 use percolog_cli::format;
+use percolog_cli::html::escape;
+
 use crate::report::{Instrument, Role, Section};
 
 const WIDTH: f64 = 880.0;

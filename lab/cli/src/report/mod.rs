@@ -1,15 +1,15 @@
-//! What a demonstration found: the figures, the page that shows them, and the file the page goes to.
+//! What a replay found: the figures, how a terminal shows them, and the page.
 
-pub(crate) mod chart;
-pub(crate) mod destination;
+mod chart;
 pub(crate) mod page;
+pub(crate) mod screen;
 
 use percolog_bench::runner::Figure;
 use serde::Serialize;
 
 use percolog_cli::format;
 
-/// Everything one run of `percolog demo` or `percolog replay` found.
+/// Everything one run of `lab replay` found.
 #[derive(Debug, Serialize)]
 pub(crate) struct Report {
     /// What it is about, as a heading.

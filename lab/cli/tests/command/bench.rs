@@ -1,4 +1,4 @@
-//! `percolog bench`.
+//! `lab bench`.
 
 use serde_json::Value;
 

@@ -1,4 +1,4 @@
-//! `percolog figures list`, `run` and `render`.
+//! `lab figures list`, `run` and `render`.
 
 use std::fs;
 use std::path::Path;
@@ -112,7 +112,7 @@ fn an_interrupted_run_goes_on() {
     let folder = folder();
     let (name, cells) = smallest(folder.path());
     let arguments = ["figures", "run", &name, "--quick"];
-    let child = Command::new(assert_cmd::cargo::cargo_bin!("percolog"))
+    let child = Command::new(assert_cmd::cargo::cargo_bin!("lab"))
         .current_dir(folder.path())
         .args(arguments)
         .stdout(Stdio::piped())

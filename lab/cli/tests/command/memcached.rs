@@ -7,11 +7,10 @@ use std::time::Duration;
 
 use serde_json::Value;
 
-use crate::{assert_fine, folder, run};
+use crate::{assert_fine, folder};
 
-fn cell<'a>(structure: &'a str, pipeline: &'a str) -> [&'a str; 8] {
+fn cell<'a>(structure: &'a str, pipeline: &'a str) -> [&'a str; 7] {
     [
-        "figures-cell",
         "memcached",
         "threads=2",
         "milliseconds=20",
@@ -42,7 +41,12 @@ fn servers_are_asked_and_their_time_is_counted() {
     }
     for kind in kinds {
         for pipeline in ["pipeline=1", "pipeline=25"] {
-            let text = assert_fine(&run(folder.path(), &cell(kind, pipeline)));
+            let ran = Command::new(assert_cmd::cargo::cargo_bin!("lab-cell"))
+                .current_dir(folder.path())
+                .args(cell(kind, pipeline))
+                .output()
+                .expect("the program starts");
+            let text = assert_fine(&ran);
             let values: Value = serde_json::from_str(&text).expect("JSON");
             for value in ["rate", "server_ns", "operations"] {
                 assert!(values[value].as_f64() > Some(0.0), "{kind}: {values}");
@@ -79,13 +83,13 @@ fn child(of: u32) -> Option<u32> {
 fn a_killed_cell_leaves_no_server() {
     let folder = folder();
     let mut words = cell("structure=percolog", "pipeline=1");
-    words[3] = "milliseconds=60000";
-    let mut asking = Command::new(assert_cmd::cargo::cargo_bin!("percolog"))
+    words[2] = "milliseconds=60000";
+    let mut asking = Command::new(assert_cmd::cargo::cargo_bin!("lab-cell"))
         .current_dir(folder.path())
         .args(words)
         .stdout(Stdio::null())
         .spawn()
-        .expect("the command starts");
+        .expect("the program starts");
     let server = loop {
         if let Some(server) = child(asking.id()) {
             break server;

@@ -1,4 +1,4 @@
-//! `percolog record` with commands that are really run. Needs `strace` and permission to trace.
+//! `lab record` with commands that are really run. Needs `strace` and permission to trace.
 
 use std::fs;
 use std::io::Write;
@@ -11,7 +11,7 @@ use std::time::Duration;
 use percolog_papers::trace::{Action, Names, Trace};
 use serde_json::Value;
 
-use crate::{assert_fine, assert_plain_and_narrow, assert_refused, folder, percolog, run};
+use crate::{assert_fine, assert_plain_and_narrow, assert_refused, folder, lab, run};
 
 /// Whether the test can run; says loudly when it cannot.
 fn can_trace(test: &str) -> bool {
@@ -86,7 +86,7 @@ fn the_commands_exit_code_is_passed_on_and_its_trace_kept() {
         let text = String::from_utf8_lossy(&output.stdout);
         assert!(text.contains(part), "{text}");
         assert_eq!(open(folder.path()).header().counts.exec, 1);
-        let output = percolog(folder.path())
+        let output = lab(folder.path())
             .arg("--json")
             .args(arguments)
             .output()
@@ -105,7 +105,7 @@ fn an_interrupted_recording_keeps_what_was_seen() {
     }
     let folder = folder();
     let script = ": > began; while :; do : < began; done";
-    let mut child = Command::new(assert_cmd::cargo::cargo_bin!("percolog"))
+    let mut child = Command::new(assert_cmd::cargo::cargo_bin!("lab"))
         .args(["record", "-o", "own.trace", "--", "sh", "-c", script])
         .current_dir(folder.path())
         .stdout(Stdio::null())
@@ -143,7 +143,7 @@ fn names_are_told_only_when_asked_for() {
         (Some("--names"), Names::All),
         (Some("--names=all"), Names::All),
     ] {
-        let mut command = percolog(folder.path());
+        let mut command = lab(folder.path());
         command.args(["record", "--force", "-o", "own.trace"]);
         command.args(option);
         // The name is not in the command line.
@@ -189,7 +189,7 @@ fn names_are_told_only_when_asked_for() {
 #[test]
 fn a_missing_strace_is_told() {
     let folder = folder();
-    let output = percolog(folder.path())
+    let output = lab(folder.path())
         .env("PATH", folder.path())
         .args(["record", "-o", "own.trace", "--", "/bin/sh", "-c", "true"])
         .output()
@@ -215,7 +215,7 @@ cat log > "$2"
 
 fn run_with_impostor(folder: &Path, more: &[&str]) -> std::process::Output {
     let path = format!("{}:/usr/bin:/bin", folder.join("tools").display());
-    percolog(folder)
+    lab(folder)
         .env("PATH", path)
         .args(["record", "--force", "-o", "own.trace"])
         .args(more)

@@ -1,4 +1,4 @@
-//! `percolog replay`.
+//! `lab replay`.
 
 use std::fs;
 

@@ -1,4 +1,4 @@
-//! `percolog replay`, `record` and `trace`.
+//! `lab replay`, `record` and `trace`.
 
 use std::fs;
 

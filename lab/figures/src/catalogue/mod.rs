@@ -65,7 +65,7 @@ mod tests {
         }
         for figure in &figures {
             for contender in &figure.contenders {
-                let known = crate::programs::all().any(|program| program.name == contender.program);
+                let known = percolog_cells::all().any(|program| program.name == contender.program);
                 assert!(known, "{}: no program {}", figure.name, contender.program);
             }
         }

@@ -207,7 +207,7 @@ pub(crate) fn best<'s, 'a>(
 pub(crate) mod tests {
     use super::*;
     use crate::catalogue;
-    use crate::programs::Values;
+    use percolog_cells::Values;
     use crate::run::{Size, places};
     use crate::store::{Build, FORMAT, Host};
 

@@ -1,7 +1,7 @@
 //! Whether what was simulated had settled when it was counted: the second half of the time is compared with the first.
 
 use super::Shown;
-use crate::programs::Values;
+use percolog_cells::Values;
 
 /// A cell that had not settled.
 #[derive(Clone, Debug, PartialEq)]

@@ -11,7 +11,7 @@ use percolog_sim::machine;
 use percolog_sim::run::Simulation;
 
 use super::Cell;
-use crate::programs::Values;
+use percolog_cells::Values;
 
 /// The longest that a process may take.
 const LONGEST: Duration = Duration::from_secs(900);

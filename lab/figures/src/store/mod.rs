@@ -13,7 +13,7 @@ pub use host::{Build, Host};
 use serde::{Deserialize, Serialize};
 use tempfile::NamedTempFile;
 
-use crate::programs::Values;
+use percolog_cells::Values;
 use crate::run::{Cell, Place, Size};
 
 /// The version of the files' format. It goes up when older readers would misread a file.

@@ -79,7 +79,7 @@ fn main() -> ExitCode {
 
 /// Runs the command; it fails if a figure is missed and nobody knows why.
 fn run(arguments: &Arguments, output: &mut Output) -> Result<(), Failure> {
-    let guest = companion::beside("validation-guest", env!("CARGO_PKG_NAME"))?;
+    let guest = companion::beside("validation-guest", "--package percolog-validation")?;
     let mut simulator = Simulator::new(guest, arguments.run_ahead)?;
     let chosen = |experiment: &Experiment| {
         let only = arguments.only.as_deref();

@@ -14,7 +14,7 @@ use super::{Given, Program, ProgramError, Values};
 pub(super) const PROGRAMS: [Program; 2] = [
     Program {
         name: "replay",
-        about: "a loop or a recorded program (`source=NAME`) through a subsystem made of something",
+        about: "a loop or a recorded program (`source=NAME`, or `source=file` and `trace=FILE`) through a subsystem made of something",
         run: replay,
     },
     Program {
@@ -37,15 +37,18 @@ enum Source {
     ForkTruncate,
     /// A recorded program.
     Recorded(&'static str),
+    /// A recorded program whose trace is in a file.
+    File,
 }
 
-const SOURCES: [(&str, Source); 6] = [
+const SOURCES: [(&str, Source); 7] = [
     ("fork-exit", Source::ForkExit),
     ("fork-truncate", Source::ForkTruncate),
     ("exim", Source::Recorded("exim")),
     ("make", Source::Recorded("make")),
     ("postgresql", Source::Recorded("postgresql")),
     ("apache", Source::Recorded("apache")),
+    ("file", Source::File),
 ];
 
 fn recorded(name: &str) -> Result<Trace, ProgramError> {
@@ -80,8 +83,15 @@ fn load(given: &mut Given) -> Result<Load, ProgramError> {
             let trace = loops::fork_truncate(processes, FILES, forks, each);
             (trace, loops::set_up(processes, FILES))
         }
-        Source::Recorded(name) => {
-            let trace = recorded(name)?;
+        Source::Recorded(_) | Source::File => {
+            let trace = match source {
+                Source::Recorded(name) => recorded(name)?,
+                _ => {
+                    let path = given.text("trace")?;
+                    Trace::open(path.as_ref())
+                        .map_err(|error| ProgramError::Failed(format!("{path}: {error}")))?
+                }
+            };
             let events = given.optional_number("events", 1..=u64::from(u32::MAX))?;
             let trace = match events {
                 Some(events) => loops::first(&trace, events as usize),
@@ -141,7 +151,7 @@ fn replay(given: &mut Given) -> Result<Values, ProgramError> {
 /// Values are named after subsystems: `files_updates`, `files_reads` and `files_share`, the share of updates among both.
 fn update_ratios(given: &mut Given) -> Result<Values, ProgramError> {
     // Nothing runs: there is nothing to be shared out among threads, and it takes no time.
-    let Source::Recorded(name) = given.choice("source", &SOURCES[2..])? else {
+    let Source::Recorded(name) = given.choice("source", &SOURCES[2..6])? else {
         return Err(ProgramError::Failed("nobody has recorded that".to_owned()));
     };
     let trace = recorded(name)?;

@@ -1,32 +1,14 @@
 //! A section on the terminal: a table with ratios, and the sentences under it.
 
-use percolog_bench::host::Host;
-
 use percolog_cli::format::{self, left, right, wrap};
 use percolog_cli::output::{Output, WIDTH};
-use crate::report::{Role, Section};
+
+use super::{Role, Section};
 
 /// A column of figures with the space before them.
 const FIGURE: usize = 12;
 /// The same with its ratios behind: `     123456  12.3×`.
 const COLUMN: usize = FIGURE + 8;
-
-/// What stands above all sections.
-pub(crate) fn heading(output: &Output, host: &Host, most_threads: usize) -> String {
-    let mut text = format!(
-        "Measuring on {}, {}, {}.",
-        host.processor,
-        format::plural(host.cpus as u64, "CPU"),
-        host.platform
-    );
-    if most_threads > host.cpus {
-        text.push_str(&format!(
-            " Of more than {}, some wait for their turn: such columns show that nothing breaks down, not how it scales.",
-            format::threads(host.cpus)
-        ));
-    }
-    format!("{}\n\n", output.faint(&wrap(&text, "")))
-}
 
 /// A section as text of at most `WIDTH` columns.
 pub(crate) fn section(output: &Output, section: &Section) -> String {

@@ -1,13 +1,15 @@
 //! Page faults on the simulated machine of the paper on clustered objects: what one moves that all threads of a process make on the same
 //! pages of the same file, which have been there before.
 
+#![cfg(all(target_os = "linux", target_arch = "x86_64"))]
+
+use std::io::{self, Write};
+use std::sync::{Barrier, mpsc};
+use std::thread;
+
 use percolog_papers::faults::{Choice, Kind, System};
 use percolog_sim::assert::{Assertion, Measured};
 use percolog_sim::machine::built_in;
-
-use super::barrier::Barrier;
-use super::measure_with;
-use super::workloads::on_every_core;
 
 /// The paper's processors.
 const CORES: usize = 24;
@@ -35,7 +37,7 @@ fn fault_again(choice: Choice, rounds: u64) {
             }
         }
     };
-    on_every_core(CORES, |_, together: &Barrier| {
+    on_every_core(|together| {
         // Each object gets its representative on this slot, and each page its replica.
         all(2);
         together.wait();
@@ -48,10 +50,38 @@ fn fault_again(choice: Choice, rounds: u64) {
     assert_eq!(file.resident(), PAGES as usize);
 }
 
+/// Runs `body` on threads that stay on a core each, all of them until the last is done: a thread that ends writes to memory that others
+/// have nearby.
+fn on_every_core(body: impl Fn(&Barrier) + Sync) {
+    let (together, body) = (&Barrier::new(CORES), &body);
+    thread::scope(|scope| {
+        for core in 0..CORES {
+            let (started, has_started) = mpsc::channel();
+            scope.spawn(move || {
+                percolog_roi::core(core);
+                started.send(()).expect("somebody waits for it");
+                together.wait();
+                body(together);
+                together.wait();
+            });
+            // One after the other: those who begin together fight over the allocator's lines, which takes long to simulate.
+            has_started.recv().expect("it starts");
+        }
+    });
+}
+
 fn measured(choice: Choice, rounds: u64) -> Option<Measured> {
+    if cfg!(debug_assertions) {
+        // Without optimization, setting a bit atomically is a loop that first reads the word: one more transfer, which nobody ships.
+        let _ = writeln!(
+            io::stderr(),
+            "SKIPPED: counts lines of optimized code only: cargo test --release --manifest-path lab/Cargo.toml -p percolog-papers --test transfers"
+        );
+        return None;
+    }
     let machine = built_in("s85-24").expect("it is built in");
     let assertion = Assertion::on(CORES).machine(machine);
-    measure_with(&assertion, || fault_again(choice, rounds))
+    assertion.measure_or_skip(|| fault_again(choice, rounds))
 }
 
 /// Two threads of a process fault on the same page of the same file without any memory in common.

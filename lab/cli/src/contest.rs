@@ -1,16 +1,14 @@
-//! One comparison: who takes part, how it is measured, and what the figures are said to mean.
+//! One comparison: who takes part, and how it is measured.
 
 use std::io::IsTerminal;
 use std::time::Duration;
 
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
-use percolog_bench::runner::{Figure, Settings};
-
-use super::{CELL, CELLS, QUICK_CELL};
-use crate::args;
+use percolog_bench::runner::Figure;
 use percolog_cli::failure::Failure;
 use percolog_cli::format;
-use crate::report::{Column, Headline, Role, Section, Series, Unit};
+
+use crate::report::{Column, Role, Section, Series, Unit};
 
 /// What is measured, how long and how often.
 pub(crate) struct Plan {
@@ -25,40 +23,6 @@ pub(crate) struct Plan {
     pub(crate) cpus: usize,
 }
 
-impl Plan {
-    /// The plan of a command line.
-    pub(crate) fn new(arguments: &args::Demo, cpus: usize) -> Self {
-        let mut threads = arguments.threads.clone();
-        // A figure for many threads means nothing without the one for a single thread.
-        threads.push(1);
-        threads.sort_unstable();
-        threads.dedup();
-        let usual = if arguments.quick { QUICK_CELL } else { CELL };
-        Self {
-            threads,
-            cell: arguments.cell_ms.map_or(usual, Duration::from_millis),
-            cells: if arguments.quick { 1 } else { CELLS },
-            cpus,
-        }
-    }
-
-    /// The numbers of threads that are no larger than that of the CPUs; the smallest of all, if none is.
-    fn threads_with_a_cpu_each(&self) -> Vec<usize> {
-        let fitting = |threads: &&usize| **threads <= self.cpus;
-        let some: Vec<usize> = self.threads.iter().filter(fitting).copied().collect();
-        if some.is_empty() {
-            self.threads.iter().take(1).copied().collect()
-        } else {
-            some
-        }
-    }
-
-    /// The largest number of threads.
-    pub(crate) fn most_threads(&self) -> usize {
-        self.threads.iter().copied().max().unwrap_or(1)
-    }
-}
-
 /// How one measurement is made.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Measurement {
@@ -66,12 +30,6 @@ pub(crate) struct Measurement {
     pub(crate) threads: usize,
     /// For how long.
     pub(crate) duration: Duration,
-}
-
-impl From<Measurement> for Settings {
-    fn from(measurement: Measurement) -> Self {
-        Self::new(measurement.threads, measurement.duration)
-    }
 }
 
 /// Runs one measurement and gives operations a second.
@@ -84,9 +42,6 @@ pub(crate) struct Contestant {
     pub(crate) measure: Measure,
 }
 
-/// Says what a section's figures mean; the index is that of the thread count that tells most.
-pub(crate) type Explain = fn(&Section, usize) -> (Option<Headline>, Vec<String>);
-
 /// A comparison that can be run.
 pub(crate) struct Contest {
     pub(crate) name: &'static str,
@@ -95,9 +50,6 @@ pub(crate) struct Contest {
     pub(crate) unit: Unit,
     /// The first is what the user has today.
     pub(crate) contestants: Vec<Contestant>,
-    pub(crate) explain: Explain,
-    /// Whether to leave out numbers of threads that have to take turns: for contests that make one point.
-    pub(crate) without_more_threads_than_cpus: bool,
 }
 
 impl Contest {
@@ -106,11 +58,7 @@ impl Contest {
     /// The measurements of one contestant are spread over the whole contest, so that a slow moment of the machine
     /// meets all of them alike.
     pub(crate) fn run(self, plan: &Plan) -> Result<Section, Failure> {
-        let threads = if self.without_more_threads_than_cpus {
-            plan.threads_with_a_cpu_each()
-        } else {
-            plan.threads.clone()
-        };
+        let threads = plan.threads.clone();
         let columns = threads.len();
         let mut rates = vec![vec![Vec::with_capacity(plan.cells); columns]; self.contestants.len()];
         let rounds: Vec<Vec<(usize, usize)>> = (0..plan.cells)
@@ -175,7 +123,6 @@ impl Contest {
             findings: Vec::new(),
         };
         let column = section.telling_column(plan.cpus);
-        (section.headline, section.findings) = (self.explain)(&section, column);
         if section
             .series
             .iter()
@@ -205,45 +152,9 @@ fn progress(steps: usize) -> ProgressBar {
     progress
 }
 
-/// How many operations somebody does, against somebody else: the sentence ends with "as many".
-pub(crate) fn as_many(ratio: f64) -> String {
-    if (0.95..1.05).contains(&ratio) {
-        "about as many".to_owned()
-    } else if ratio > 1.0 {
-        format!("{} as many", format::ratio(ratio))
-    } else {
-        format!("only {} as many", format::ratio(ratio))
-    }
-}
-
-/// `1.23 ns`: the time of one operation on one thread.
-pub(crate) fn nanoseconds(rate: f64) -> String {
-    format!("{} ns", format::number(1e9 / rate))
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    fn arguments(threads: &[usize], quick: bool) -> args::Demo {
-        args::Demo {
-            threads: threads.to_vec(),
-            cell_ms: None,
-            output: None,
-            force: false,
-            only: None,
-            quick,
-        }
-    }
-
-    #[test]
-    fn one_thread_is_always_shown_and_none_twice() {
-        assert_eq!(
-            Plan::new(&arguments(&[8, 2, 8], false), 2).threads,
-            [1, 2, 8]
-        );
-        assert_eq!(Plan::new(&arguments(&[1], true), 2).threads, [1]);
-    }
 
     #[test]
     fn every_number_of_threads_is_measured_in_turns() {
@@ -262,31 +173,25 @@ mod tests {
                 }),
             }
         };
-        let contest = |without_more_threads_than_cpus| Contest {
+        let contest = Contest {
             name: "contest",
             title: "A contest",
             workload: "Nothing.",
             unit: Unit::millions("nothings a second"),
             contestants: vec![contestant("a", Role::Today), contestant("b", Role::Best)],
-            explain: |_, _| (None, Vec::new()),
-            without_more_threads_than_cpus,
         };
-        let plan = Plan::new(&arguments(&[1, 2, 8], false), 2);
-        let section = contest(false).run(&plan).expect("measured");
+        let plan = Plan {
+            threads: vec![1, 2, 8],
+            cell: Duration::from_millis(20),
+            cells: 3,
+            cpus: 2,
+        };
+        let section = contest.run(&plan).expect("measured");
         assert_eq!(section.columns, [1, 2, 8].map(Column::measured));
         // Twice three measurements on one and on two threads, twice one on eight.
         assert_eq!(calls.get(), 2 * (3 + 3 + 1));
         // The first contestant's measurements on one thread were the calls 1, 7 and 11.
         let rate = section.series[0].rates[0];
         assert_eq!((rate.slowest, rate.median, rate.fastest), (1.0, 7.0, 11.0));
-        let section = contest(true).run(&plan).expect("measured");
-        assert_eq!(section.columns, [1, 2].map(Column::measured));
-    }
-
-    #[test]
-    fn sentences_are_honest() {
-        assert_eq!(as_many(14.4), "14× as many");
-        assert_eq!(as_many(1.01), "about as many");
-        assert_eq!(as_many(0.5), "only 0.50× as many");
     }
 }

@@ -1,10 +1,12 @@
 //! What a cell of a figure runs, by name: one workload on one structure, with so many threads.
 //!
-//! A cell is a process of its own, started with the words that [`run`] reads: so nothing is left of the cell before, a
-//! structure that dies takes one cell with it, and the same words run here and under the coherence simulator. It prints its [`Values`]
+//! A cell is a process of its own, the program `lab-cell`, started with the words that [`run`] reads: so nothing is left of the cell before,
+//! a structure that dies takes one cell with it, and the same words run here and under the coherence simulator. It prints its [`Values`]
 //! as one line of JSON.
 //!
-//! Each room names its programs in a table; a program takes its parameters out of what was [`Given`], and what is left is an error.
+//! Each module names its programs in a table; a program takes its parameters out of what was [`Given`], and what is left is an error.
+//!
+//! This crate exists for the laboratory; it promises no stable interface.
 
 mod caches;
 mod code;
@@ -13,7 +15,7 @@ mod faults;
 mod given;
 mod locks;
 mod mappings;
-mod memcached;
+pub mod memcached;
 mod memory;
 mod mixture;
 mod objects;
@@ -31,8 +33,8 @@ use std::fmt;
 pub use given::{Given, Time};
 pub use values::Values;
 
-/// The word by which the command that runs cells is told to run one: before a program's name and its parameters.
-pub const CELL: &str = "figures-cell";
+/// The words by which cargo builds the programs that a cell or a command of the laboratory starts.
+pub const BUILT_BY: &str = "--manifest-path lab/Cargo.toml";
 
 /// A workload by name.
 #[derive(Clone, Copy)]
@@ -89,8 +91,18 @@ impl ProgramError {
     }
 }
 
-/// The rooms' tables.
-const ROOMS: [&[Program]; 17] = [
+/// The features that contenders may need, of those that are built in.
+#[must_use]
+pub fn features() -> Vec<String> {
+    let mut features = Vec::new();
+    if cfg!(feature = "c-peers") {
+        features.push("c-peers".to_owned());
+    }
+    features
+}
+
+/// The modules' tables.
+const TABLES: [&[Program]; 17] = [
     &duels::PROGRAMS,
     &shared::PROGRAMS,
     &tables::PROGRAMS,
@@ -112,7 +124,7 @@ const ROOMS: [&[Program]; 17] = [
 
 /// All programs.
 pub fn all() -> impl Iterator<Item = &'static Program> {
-    ROOMS.into_iter().flatten()
+    TABLES.into_iter().flatten()
 }
 
 fn names() -> String {
