@@ -12,7 +12,7 @@ use crate::test::{self, LESS_WORK, LIMIT, SIMULATIONS_LIMIT, cargo};
 use crate::toolchain::{self, Toolchain};
 use crate::tools::Tools;
 use crate::workspace::Workspace;
-use crate::{floors, mutate};
+use crate::{layers, mutate};
 
 const HOST: &str = "x86_64-unknown-linux-gnu";
 const BARE: &str = "x86_64-unknown-none";
@@ -36,8 +36,8 @@ pub(crate) fn run(workspace: &Workspace, tools: &Tools, time: Duration, report: 
             &["fmt", "--all", "--check", "--", "--color", "never"],
         ),
     );
-    report.call("floors", || {
-        let failures = floors::check(workspace)?;
+    report.call("layers", || {
+        let failures = layers::check(workspace)?;
         Ok((
             Counts::default(),
             (failures > 0).then(|| format!("{failures} broken rules, listed above")),

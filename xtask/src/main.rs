@@ -6,7 +6,7 @@
 
 mod ci;
 mod counts;
-mod floors;
+mod layers;
 mod lines;
 mod mutate;
 mod process;
@@ -48,8 +48,8 @@ enum Command {
         #[arg(long, value_name = "N", default_value_t = 90)]
         minutes: u64,
     },
-    /// Check that each room of the library imports only from the floors below it.
-    Floors,
+    /// Check which modules and crates depend on which.
+    Layers,
     /// Count what structures for each core take, by hand and with logs.
     Lines {
         /// Print the table for a Markdown page.
@@ -125,7 +125,7 @@ fn run(command: Command) -> Result<bool> {
             ci::run(&workspace, &tools, time, &mut report);
             Ok(report.finish())
         }
-        Command::Floors => floors::command(&workspace),
+        Command::Layers => layers::command(&workspace),
         Command::Lines { markdown } => lines::command(&workspace, markdown),
         Command::Mutate {
             name,

@@ -30,19 +30,35 @@ struct Package {
     name: String,
     version: String,
     rust_version: Option<String>,
+    manifest_path: PathBuf,
     targets: Vec<Target>,
+    dependencies: Vec<Dependency>,
+}
+
+#[derive(Debug, Deserialize)]
+struct Dependency {
+    name: String,
+    /// Missing where the crate itself needs it.
+    kind: Option<String>,
 }
 
 #[derive(Debug, Deserialize)]
 struct Target {
     name: String,
     kind: Vec<String>,
+    src_path: PathBuf,
 }
 
 impl Workspace {
     /// Asks cargo about the workspace around the current folder.
     pub(crate) fn find() -> Result<Self> {
+        Self::at(Path::new("."))
+    }
+
+    /// Asks cargo about the workspace around `folder`.
+    pub(crate) fn at(folder: &Path) -> Result<Self> {
         let mut command = Command::new("cargo");
+        command.current_dir(folder);
         command.args(["metadata", "--no-deps", "--format-version", "1"]);
         let output = process::clean(&mut command)
             .output()
@@ -62,13 +78,43 @@ impl Workspace {
         })
     }
 
-    /// Whether `package` has a benchmark of this name.
-    pub(crate) fn has_bench(&self, package: &str, bench: &str) -> bool {
-        self.packages
+    /// The names of the packages.
+    pub(crate) fn names(&self) -> impl Iterator<Item = &str> {
+        self.packages.iter().map(|package| package.name.as_str())
+    }
+
+    /// Each package with its manifest and what it depends on; and whether only its tests, examples and benchmarks do.
+    pub(crate) fn dependencies(&self) -> impl Iterator<Item = (&str, &Path, Vec<(&str, bool)>)> {
+        self.packages.iter().map(|package| {
+            let dependencies = package.dependencies.iter().map(|dependency| {
+                let for_tests = dependency.kind.as_deref() == Some("dev");
+                (dependency.name.as_str(), for_tests)
+            });
+            (
+                package.name.as_str(),
+                package.manifest_path.as_path(),
+                dependencies.collect(),
+            )
+        })
+    }
+
+    /// The folders of the files that libraries and programs begin with; of files beside each other once.
+    pub(crate) fn roots(&self) -> Vec<PathBuf> {
+        let mut roots: Vec<PathBuf> = self
+            .packages
             .iter()
-            .filter(|found| found.name == package)
-            .flat_map(|found| &found.targets)
-            .any(|target| target.name == bench && target.kind.iter().any(|kind| kind == "bench"))
+            .flat_map(|package| &package.targets)
+            .filter(|target| {
+                target
+                    .kind
+                    .iter()
+                    .any(|kind| kind.contains("lib") || kind == "bin")
+            })
+            .filter_map(|target| Some(target.src_path.parent()?.to_owned()))
+            .collect();
+        roots.sort();
+        roots.dedup();
+        roots
     }
 
     /// The names of the integration tests of `package`.

@@ -1,23 +1,17 @@
-//! `cargo xtask floors`: a room of the library imports only from the floors below it.
+//! Inside `percolog/src` a module imports only from the layers below its own.
 //!
-//! The rule keeps the library readable from the ground up: whoever reads a room has read all that it stands on, and no two rooms
-//! lean on each other. Paths are found by their tokens, so those inside macros and bodies count as much as `use` declarations.
-//! The second rule: every atomic goes through the room `sync`, or the model checker would not see it.
-
-mod paths;
+//! The rule keeps the library readable from the bottom up: no two modules depend on each other. Paths are found by their tokens, so
+//! those inside macros and function bodies count as much as `use` declarations. A second rule: every atomic comes from the
+//! module `sync`, or the model checker would not see it.
 
 use std::collections::BTreeMap;
-use std::fmt;
-use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
-use anyhow::{Context, Result};
+use super::Broken;
+use super::paths::{Found, Source, Start};
 
-use self::paths::{Found, Source, Start};
-use crate::workspace::{self, Workspace};
-
-/// The rooms of `percolog/src`, by floor.
-const FLOORS: [&[&str]; 6] = [
+/// The modules of `percolog/src`, by layer.
+const LAYERS: [&[&str]; 6] = [
     &["sync"],
     &["cpu"],
     &["reclaim"],
@@ -35,87 +29,29 @@ const FLOORS: [&[&str]; 6] = [
     &["clustered", "collections"],
 ];
 
-/// The room that alone may name the atomics of `core`.
-const DOOR: &str = "sync";
-
-/// A file this long is looked at hard: it probably holds two ideas.
-const LONG: usize = 600;
-
-/// A broken rule, and the way out.
-#[derive(Debug, PartialEq, Eq, PartialOrd, Ord)]
-struct Broken {
-    file: PathBuf,
-    line: usize,
-    what: String,
-}
-
-impl fmt::Display for Broken {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}:{}: {}", self.file.display(), self.line, self.what)
-    }
-}
-
-/// Checks the rules, prints what breaks them, and tells whether nothing does.
-pub(crate) fn command(workspace: &Workspace) -> Result<bool> {
-    let failures = check(workspace)?;
-    if failures == 0 {
-        println!("floors: every room imports only from below");
-    } else {
-        println!("floors: {failures} broken rules");
-    }
-    Ok(failures == 0)
-}
-
-/// Checks the rules, prints what breaks them, and counts it.
-pub(crate) fn check(workspace: &Workspace) -> Result<usize> {
-    let mut sources = Vec::new();
-    for path in workspace::files(&workspace.root)? {
-        if path.extension().is_none_or(|extension| extension != "rs") {
-            continue;
-        }
-        let text = fs::read_to_string(workspace.root.join(&path))
-            .with_context(|| format!("reading {}", path.display()))?;
-        let lines = text.lines().count();
-        if lines > LONG {
-            println!(
-                "warning: {}: {lines} lines; look whether it holds more than one idea",
-                path.display()
-            );
-        }
-        if let Ok(inside) = path.strip_prefix("percolog/src") {
-            sources.push((
-                path.clone(),
-                Source::parse(inside, &text).with_context(|| path.display().to_string())?,
-            ));
-        }
-    }
-    let broken = examine(&sources);
-    for broken in &broken {
-        println!("error: {broken}");
-    }
-    Ok(broken.len())
-}
+/// The module that alone may name the atomics of `core`.
+const ATOMICS: &str = "sync";
 
 /// Every broken rule in the sources of the library.
-fn examine(sources: &[(PathBuf, Source)]) -> Vec<Broken> {
-    let house = House::of(sources);
+pub(super) fn examine(sources: &[(PathBuf, Source)]) -> Vec<Broken> {
+    let exports = Exports::of(sources);
     let mut broken: Vec<Broken> = Vec::new();
     for (file, source) in sources {
-        let room = source.room();
-        if let Some(room) = room
-            && floor(room).is_none()
+        let module = source.module();
+        if let Some(module) = module
+            && layer(module).is_none()
         {
             broken.push(Broken {
                 file: file.clone(),
                 line: 1,
-                what: format!("`{room}` is not a room of the house: give it a floor in FLOORS of xtask/src/floors/mod.rs, or move the file into a room"),
+                what: format!("`{module}` has no layer: give it one in LAYERS of xtask/src/layers/library.rs, or move the file into a module that has one"),
             });
             continue;
         }
         let found = source
             .found
             .iter()
-            .filter_map(|found| Some((found.line, house.judge(room, found)?)));
+            .filter_map(|found| Some((found.line, exports.judge(module, found)?)));
         broken.extend(found.map(|(line, what)| Broken {
             file: file.clone(),
             line,
@@ -127,80 +63,82 @@ fn examine(sources: &[(PathBuf, Source)]) -> Vec<Broken> {
     broken
 }
 
-/// What the root of the crate offers beside its rooms.
+/// What the root of the crate exports beside its modules.
 #[derive(Debug, Default)]
-struct House<'a> {
-    /// Exported macros live at the root, whatever room they are written in.
+struct Exports<'a> {
+    /// Exported macros live at the root, whatever module defines them.
     macros: BTreeMap<&'a str, Option<&'a str>>,
     /// Modules that are written out in `lib.rs`: what exported macros need when they are expanded in a user's crate.
     inline: Vec<&'a str>,
 }
 
-impl<'a> House<'a> {
+impl<'a> Exports<'a> {
     fn of(sources: &'a [(PathBuf, Source)]) -> Self {
-        let mut house = Self::default();
+        let mut exports = Self::default();
         for (_, source) in sources {
-            house.macros.extend(
+            exports.macros.extend(
                 source
                     .macros
                     .iter()
-                    .map(|name| (name.as_str(), source.room())),
+                    .map(|name| (name.as_str(), source.module())),
             );
-            if source.room().is_none() {
-                house
+            if source.module().is_none() {
+                exports
                     .inline
                     .extend(source.inline_modules.iter().map(String::as_str));
             }
         }
-        house
+        exports
     }
 
-    /// What is wrong with this path in that room (`None`: the root of the crate), if anything.
-    fn judge(&self, room: Option<&str>, found: &Found) -> Option<String> {
+    /// What is wrong with this path in that module (`None`: the root of the crate), if anything.
+    fn judge(&self, module: Option<&str>, found: &Found) -> Option<String> {
         match found.start {
             Start::Standard => {
-                (room != Some(DOOR) && found.names_atomics()).then(|| {
-                    format!("`{}` goes past `{DOOR}`: import it from crate::{DOOR}, so that the model checker sees it", found.text)
+                (module != Some(ATOMICS) && found.names_atomics()).then(|| {
+                    format!("`{}` bypasses `{ATOMICS}`: import it from crate::{ATOMICS}, so that the model checker sees it", found.text)
                 })
             }
-            Start::Crate | Start::MacroCrate => self.judge_import(room?, found),
+            // A child lies in the module itself, and another crate is no module of ours.
+            Start::Child => None,
+            Start::Crate | Start::MacroCrate => self.judge_import(module?, found),
         }
     }
 
-    fn judge_import(&self, room: &str, found: &Found) -> Option<String> {
-        let own = floor(room)?;
+    fn judge_import(&self, module: &str, found: &Found) -> Option<String> {
+        let own = layer(module)?;
         let Some(first) = found.segments.first() else {
             return Some(format!(
-                "`{}` takes the whole crate: name the room and what you need of it",
+                "`{}` imports the whole crate: name the module and the items",
                 found.text
             ));
         };
         let target = match self.macros.get(first.as_str()) {
-            // A macro of the root itself stands on no floor.
+            // A macro of the root itself is in no layer.
             Some(None) => return None,
             Some(Some(home)) => home,
             None => first.as_str(),
         };
-        if target == room {
+        if target == module {
             return None;
         }
         if found.start == Start::MacroCrate && self.inline.contains(&target) {
             return None;
         }
-        match floor(target) {
+        match layer(target) {
             None => Some(format!(
-                "`{}`: `{target}` is not a room of the house: import from the room where it is written, or give the room a floor in xtask/src/floors/mod.rs",
+                "`{}`: `{target}` has no layer: import from the module that defines it, or give the module a layer in LAYERS of xtask/src/layers/library.rs",
                 found.text
             )),
             Some(other) if other < own => None,
             Some(other) => {
                 let place = if other == own {
-                    "beside it on"
+                    "beside it in"
                 } else {
-                    "above it, on"
+                    "above it, in"
                 };
                 Some(format!(
-                    "`{room}` (floor {own}) may not use `{target}`, which is {place} floor {other} (`{}`): move what both need to a room below floor {own}, or pass it in from above",
+                    "`{module}` (layer {own}) may not use `{target}`, which is {place} layer {other} (`{}`): move what both need to a module below layer {own}, or pass it in from above",
                     found.text
                 ))
             }
@@ -208,25 +146,17 @@ impl<'a> House<'a> {
     }
 }
 
-fn floor(room: &str) -> Option<usize> {
-    FLOORS.iter().position(|rooms| rooms.contains(&room))
-}
-
-/// The room of a file, given its path inside `src`; `None` for the root of the crate.
-fn room_of(inside: &Path) -> Option<String> {
-    let first = inside.components().next()?.as_os_str().to_str()?;
-    match first.strip_suffix(".rs") {
-        Some("lib") => None,
-        Some(name) => Some(name.to_owned()),
-        None => Some(first.to_owned()),
-    }
+fn layer(module: &str) -> Option<usize> {
+    LAYERS.iter().position(|modules| modules.contains(&module))
 }
 
 #[cfg(test)]
 mod tests {
+    use std::path::Path;
+
     use super::*;
 
-    /// The broken rules of a library made of these files, as `line: what`.
+    /// The broken rules of a library with these files, as `line: what`.
     fn broken(files: &[(&str, &str)]) -> Vec<String> {
         let sources: Vec<_> = files
             .iter()
@@ -253,7 +183,7 @@ mod tests {
     }
 
     #[test]
-    fn the_floors_below_may_be_used() {
+    fn the_layers_below_may_be_used() {
         is_clean(&[
             (
                 "engine/mod.rs",
@@ -275,18 +205,18 @@ mod tests {
     }
 
     #[test]
-    fn a_room_above_may_not_be_used() {
+    fn a_module_above_may_not_be_used() {
         breaks(
             &[("cpu/mod.rs", "use core::fmt;\nuse crate::engine::Queue;\n")],
-            &["cpu/mod.rs:2: `cpu` (floor 1) may not use `engine`, which is above it, on floor 3"],
+            &["cpu/mod.rs:2: `cpu` (layer 1) may not use `engine`, which is above it, in layer 3"],
         );
     }
 
     #[test]
-    fn a_room_beside_may_not_be_used() {
+    fn a_module_beside_may_not_be_used() {
         breaks(
             &[("oplog/mod.rs", "use crate::counter::Counter;")],
-            &["which is beside it on floor 4"],
+            &["which is beside it in layer 4"],
         );
     }
 
@@ -297,7 +227,7 @@ mod tests {
                 "counter/mod.rs",
                 "use crate::{\n    cpu::{self, CoreId},\n    oplog::{\n        Logged,\n    },\n};",
             )],
-            &["counter/mod.rs:4: `counter` (floor 4) may not use `oplog`"],
+            &["counter/mod.rs:4: `counter` (layer 4) may not use `oplog`"],
         );
     }
 
@@ -342,7 +272,7 @@ mod tests {
             &[("engine/mod.rs", "mod tests {\n use super::super::oplog;\n}")],
             &["engine/mod.rs:2"],
         );
-        // A bare path never leaves the room that it is written in.
+        // A bare path never leaves the module that it is written in.
         is_clean(&[(
             "engine/mod.rs",
             "mod oplog {} use self::oplog::x; use oplog::y;",
@@ -353,34 +283,34 @@ mod tests {
     fn the_whole_crate_may_not_be_taken() {
         breaks(
             &[("counter/mod.rs", "use crate::*;")],
-            &["takes the whole crate"],
+            &["imports the whole crate"],
         );
         breaks(
-            &[("counter/mod.rs", "use crate as house;")],
-            &["takes the whole crate"],
+            &[("counter/mod.rs", "use crate as all;")],
+            &["imports the whole crate"],
         );
         breaks(
             &[("counter/mod.rs", "use super::*;")],
-            &["takes the whole crate"],
+            &["imports the whole crate"],
         );
         is_clean(&[("counter/mod.rs", "mod tests { use super::*; }")]);
     }
 
     #[test]
-    fn unknown_rooms_are_errors() {
+    fn unknown_modules_are_errors() {
         breaks(
             &[("attic/mod.rs", "")],
-            &["attic/mod.rs:1: `attic` is not a room"],
+            &["attic/mod.rs:1: `attic` has no layer"],
         );
-        breaks(&[("util.rs", "")], &["`util` is not a room"]);
+        breaks(&[("util.rs", "")], &["`util` has no layer"]);
         breaks(
             &[("oplog/mod.rs", "use crate::Counter;")],
-            &["`Counter` is not a room"],
+            &["`Counter` has no layer"],
         );
     }
 
     #[test]
-    fn an_exported_macro_belongs_to_the_room_that_defines_it() {
+    fn an_exported_macro_belongs_to_the_module_that_defines_it() {
         let platform = (
             "cpu/platform.rs",
             "#[macro_export]\nmacro_rules! platform { () => { $crate::__private::f() } }",
@@ -397,12 +327,12 @@ mod tests {
                 root,
                 ("engine/mod.rs", "use crate::__private::f;"),
             ],
-            &["`__private` is not a room"],
+            &["`__private` has no layer"],
         );
     }
 
     #[test]
-    fn atomics_go_through_the_door() {
+    fn atomics_come_from_sync() {
         is_clean(&[
             (
                 "sync/mod.rs",
@@ -415,7 +345,7 @@ mod tests {
         ]);
         breaks(
             &[("cpu/mod.rs", "use core::sync::atomic::AtomicU64;")],
-            &["`core::sync::atomic::AtomicU64` goes past `sync`"],
+            &["`core::sync::atomic::AtomicU64` bypasses `sync`"],
         );
         breaks(
             &[(
@@ -426,10 +356,10 @@ mod tests {
         );
         breaks(
             &[("engine/mod.rs", "fn f() { ::std::sync::atomic::fence(o); }")],
-            &["goes past"],
+            &["bypasses"],
         );
-        breaks(&[("engine/mod.rs", "use std::sync::*;")], &["goes past"]);
-        breaks(&[("lib.rs", "use std::{sync::atomic};")], &["goes past"]);
+        breaks(&[("engine/mod.rs", "use std::sync::*;")], &["bypasses"]);
+        breaks(&[("lib.rs", "use std::{sync::atomic};")], &["bypasses"]);
     }
 
     #[test]
@@ -438,15 +368,5 @@ mod tests {
             "sync/mod.rs",
             "//! See [`crate::oplog`].\n/* crate::oplog::f() */ const S: &str = \"crate::oplog::f\";",
         )]);
-    }
-
-    #[test]
-    fn files_belong_to_the_room_that_their_path_names() {
-        assert_eq!(room_of(Path::new("lib.rs")), None);
-        assert_eq!(room_of(Path::new("lock.rs")).as_deref(), Some("lock"));
-        assert_eq!(
-            room_of(Path::new("cpu/clock/tsc.rs")).as_deref(),
-            Some("cpu")
-        );
     }
 }

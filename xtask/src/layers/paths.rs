@@ -8,15 +8,15 @@ use std::path::Path;
 use anyhow::{Result, anyhow};
 use proc_macro2::{Delimiter, TokenStream, TokenTree};
 
-use super::room_of;
-
 /// Where a path starts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Start {
-    /// At the root of the library: `crate`, or enough `super`.
+    /// At the root of the crate: `crate`, `super` or `self`, resolved.
     Crate,
-    /// At the root of the library, from wherever a macro of it is expanded: `$crate`.
+    /// At the root of the crate, from wherever a macro of it is expanded: `$crate`.
     MacroCrate,
+    /// In the module that a `use` without a keyword stands in, if that has a child of this name; else in another crate.
+    Child,
     /// In `core` or `std`.
     Standard,
 }
@@ -30,6 +30,12 @@ pub(super) struct Found {
     pub(super) segments: Vec<String>,
     /// As written, with the braces taken apart.
     pub(super) text: String,
+    /// The module that it is written in.
+    pub(super) module: Vec<String>,
+    /// The name that a `use` gives it there.
+    pub(super) name: Option<String>,
+    /// Compiled for tests only.
+    pub(super) test: bool,
     glob: bool,
 }
 
@@ -49,9 +55,16 @@ impl Found {
 /// A source file, as far as the rules care.
 #[derive(Debug)]
 pub(super) struct Source {
-    room: Option<String>,
-    /// The module that is being read: those of the file's own path, then those written out around the current token.
+    /// The module that the file is.
+    pub(super) path: Vec<String>,
+    /// The module that is being read: `path`, then those written out around the current token.
     modules: Vec<String>,
+    /// Whether what is being read is compiled for tests only.
+    test: bool,
+    /// Whether what is being read stands in a `use`.
+    importing: bool,
+    /// Modules in files of their own that are compiled for tests only.
+    pub(super) test_modules: Vec<String>,
     pub(super) found: Vec<Found>,
     /// Names of exported macros.
     pub(super) macros: Vec<String>,
@@ -64,8 +77,11 @@ impl Source {
     pub(super) fn parse(inside: &Path, text: &str) -> Result<Self> {
         let tokens: TokenStream = text.parse().map_err(|error| anyhow!("not Rust: {error}"))?;
         let mut source = Self {
-            room: room_of(inside),
+            path: modules_of(inside),
             modules: modules_of(inside),
+            test: false,
+            importing: false,
+            test_modules: Vec::new(),
             found: Vec::new(),
             macros: Vec::new(),
             inline_modules: Vec::new(),
@@ -74,14 +90,15 @@ impl Source {
         Ok(source)
     }
 
-    /// The room that the file belongs to; `None` for the root of the crate.
-    pub(super) fn room(&self) -> Option<&str> {
-        self.room.as_deref()
+    /// The module of the crate's root that the file belongs to; `None` for the root itself.
+    pub(super) fn module(&self) -> Option<&str> {
+        self.path.first().map(String::as_str)
     }
 
     fn read(&mut self, tokens: &[TokenTree]) {
         let mut place = 0;
         let mut exported = false;
+        let around = self.test;
         while place < tokens.len() {
             match &tokens[place] {
                 TokenTree::Group(group) => {
@@ -89,6 +106,7 @@ impl Source {
                     // `#[macro_export]`, perhaps with other attributes around it, precedes its macro.
                     exported |= group.delimiter() == Delimiter::Bracket
                         && is_word(inner.first(), "macro_export");
+                    self.test |= is_test_only(tokens, place, &inner);
                     if let Some(name) = inline_module(tokens, place) {
                         self.inline_modules.push(name.clone());
                         self.modules.push(name);
@@ -96,6 +114,10 @@ impl Source {
                         self.modules.pop();
                     } else {
                         self.read(&inner);
+                    }
+                    // The item that an attribute belongs to ends with its body.
+                    if group.delimiter() == Delimiter::Brace {
+                        self.test = around;
                     }
                     place += 1;
                 }
@@ -108,12 +130,29 @@ impl Source {
                     }
                     place += 1;
                 }
+                TokenTree::Ident(word) if word == "mod" => {
+                    if let (true, Some(TokenTree::Ident(name)), Some(end)) =
+                        (self.test, tokens.get(place + 1), tokens.get(place + 2))
+                        && is_mark(end, ';')
+                    {
+                        self.test_modules.push(name.to_string());
+                    }
+                    place += 1;
+                }
                 TokenTree::Ident(_) if !continues_a_path(tokens, place) => {
-                    place = self.read_path(tokens, place)
+                    self.importing = begins_an_import(tokens, place);
+                    place = self.read_path(tokens, place);
+                    self.importing = false;
+                }
+                // … or with a semicolon.
+                mark if is_mark(mark, ';') => {
+                    self.test = around;
+                    place += 1;
                 }
                 _ => place += 1,
             }
         }
+        self.test = around;
     }
 
     /// Reads the path that may start at `place`, and returns the place behind what it has consumed.
@@ -124,6 +163,10 @@ impl Source {
             "crate" => Start::Crate,
             "core" | "std" => Start::Standard,
             "super" | "self" => {
+                if !is_separator(tokens, at + 1) {
+                    // `self` the value, or `pub(super)`.
+                    return at + 1;
+                }
                 let mut module = self.modules.as_slice();
                 loop {
                     match tokens.get(at) {
@@ -139,18 +182,25 @@ impl Source {
                     }
                     at += 3;
                 }
-                // `at` is now at the first name after the chain. Still inside a module: whatever follows stays in this room.
-                if !module.is_empty() {
-                    return at;
-                }
+                // `at` is now at the first name after the chain.
                 let prefix: String = tokens[place..at].iter().map(ToString::to_string).collect();
+                let module = module.to_vec();
                 return self.read_tree(
                     tokens,
                     at,
                     Start::Crate,
-                    &[],
+                    &module,
                     prefix.trim_end_matches("::"),
                 );
+            }
+            name if self.importing => {
+                let name = name.to_owned();
+                let mut segments = self.modules.clone();
+                segments.push(name.clone());
+                if is_separator(tokens, at + 1) {
+                    return self.read_tree(tokens, at + 3, Start::Child, &segments, &name);
+                }
+                return at + 1;
             }
             _ => return place + 1,
         };
@@ -161,7 +211,7 @@ impl Source {
         }
         // `use crate as …` takes everything; any other lone word (`crate` in `pub(crate)`, a variable `core`) is not a path.
         if is_word(tokens.get(at), "as") && place > 0 && is_word(tokens.get(place - 1), "use") {
-            self.push(&tokens[place], start, &[], &word, true);
+            self.push(&tokens[place], start, &[], &word, None, true);
         }
         at
     }
@@ -186,7 +236,14 @@ impl Source {
                 if is_separator(tokens, place + 1) {
                     return self.read_tree(tokens, place + 3, start, &segments, &text);
                 }
-                self.push(&tokens[place], start, &segments, &text, false);
+                // `use a::b`, `use a::b as c`, `use a::{self}`.
+                let name = match (tokens.get(place + 1), tokens.get(place + 2)) {
+                    (Some(word), Some(TokenTree::Ident(name))) if is_word(Some(word), "as") => {
+                        Some(name.to_string())
+                    }
+                    _ => segments.last().cloned(),
+                };
+                self.push(&tokens[place], start, &segments, &text, name, false);
                 place + 1
             }
             Some(TokenTree::Group(group)) if group.delimiter() == Delimiter::Brace => {
@@ -203,7 +260,7 @@ impl Source {
                 place + 1
             }
             Some(mark) if is_mark(mark, '*') => {
-                self.push(mark, start, before, &format!("{prefix}::*"), true);
+                self.push(mark, start, before, &format!("{prefix}::*"), None, true);
                 place + 1
             }
             // `::<` of a generic call, or the end of a macro's pattern.
@@ -211,33 +268,45 @@ impl Source {
                 if let (Some(last), false) =
                     (tokens.get(place.saturating_sub(1)), before.is_empty())
                 {
-                    self.push(last, start, before, prefix, false);
+                    self.push(last, start, before, prefix, None, false);
                 }
                 place
             }
         }
     }
 
-    fn push(&mut self, at: &TokenTree, start: Start, segments: &[String], text: &str, glob: bool) {
+    fn push(
+        &mut self,
+        at: &TokenTree,
+        start: Start,
+        segments: &[String],
+        text: &str,
+        name: Option<String>,
+        glob: bool,
+    ) {
         let line = at.span().start().line;
         self.found.push(Found {
             line,
             start,
             segments: segments.to_vec(),
             text: text.to_owned(),
+            module: self.modules.clone(),
+            name: name.filter(|_| self.importing),
+            test: self.test,
             glob,
         });
     }
 }
 
-/// The modules that a file's path inside `src` stands for.
+/// The module that a file's path inside its crate's folder stands for.
 fn modules_of(inside: &Path) -> Vec<String> {
     let mut modules: Vec<String> = inside
         .with_extension("")
         .components()
         .map(|part| part.as_os_str().to_string_lossy().into_owned())
         .collect();
-    if modules.last().is_some_and(|last| last == "mod") || modules == ["lib"] {
+    if modules.last().is_some_and(|last| last == "mod") || modules == ["lib"] || modules == ["main"]
+    {
         modules.pop();
     }
     modules
@@ -250,6 +319,38 @@ fn inline_module(tokens: &[TokenTree], place: usize) -> Option<String> {
     };
     (is_word(Some(keyword), "mod") && body.delimiter() == Delimiter::Brace)
         .then(|| name.to_string())
+}
+
+/// Whether the word at `place` is the first of a `use`.
+fn begins_an_import(tokens: &[TokenTree], place: usize) -> bool {
+    let before = if place >= 2 && is_separator(tokens, place - 2) {
+        place - 2
+    } else {
+        place
+    };
+    before > 0 && is_word(tokens.get(before - 1), "use")
+}
+
+/// Whether the brackets at `place`, with that in them, are an attribute `cfg` that asks for tests.
+fn is_test_only(tokens: &[TokenTree], place: usize, inner: &[TokenTree]) -> bool {
+    let attribute = place > 0 && is_mark(&tokens[place - 1], '#');
+    let [word, TokenTree::Group(condition)] = inner else {
+        return false;
+    };
+    attribute && is_word(Some(word), "cfg") && asks_for_tests(condition.stream())
+}
+
+/// Whether a condition names `test`, and not what it is `not`.
+fn asks_for_tests(condition: TokenStream) -> bool {
+    let tokens: Vec<TokenTree> = condition.into_iter().collect();
+    tokens.iter().enumerate().any(|(place, token)| match token {
+        TokenTree::Ident(word) => word == "test",
+        TokenTree::Group(group) => {
+            let negated = place > 0 && is_word(tokens.get(place - 1), "not");
+            !negated && asks_for_tests(group.stream())
+        }
+        _ => false,
+    })
 }
 
 /// Whether the word at `place` follows `name::`: then it is not where a path starts. (`use ::std` starts one.)
