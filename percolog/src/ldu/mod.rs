@@ -49,7 +49,7 @@
 //! # What the published code gets wrong
 //!
 //! Facts about the patches as published, what is done about each of them here, and the test that shows it. `models` stands for
-//! `percolog/src/ldu/models` (every interleaving, `--cfg percolog_loom`), the others for files in `percolog/tests/ldu`. What has two
+//! `percolog/src/ldu/models` (every interleaving, `--cfg percolog_loom`), the others for files in `percolog/tests/logs/ldu`. What has two
 //! variants is tested with both.
 //!
 //! | there | here | shown by |

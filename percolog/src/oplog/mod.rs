@@ -37,7 +37,7 @@
 //! # What the published code gets wrong
 //!
 //! Facts about the logs of ScaleFS, the operating system that came after the thesis, what is done about each of them here, and the
-//! test that shows it. `lent` stands for the folder `percolog/tests/lent`, `set` for `percolog/tests/set`, `engine` for the models in
+//! test that shows it. `lent` stands for the folder `percolog/tests/logs/lent`, `set` for `percolog/tests/logs/set`, `engine` for the models in
 //! `percolog/src/engine` (every interleaving, `--cfg percolog_loom`), the others for files in `percolog/tests`.
 //!
 //! | there | here | shown by |

@@ -22,7 +22,7 @@
 //! Where the light barrier is no instruction, the first case above rests on more than the language promises: the
 //! section's read of the new tick, and the *read* of the old one by whoever stamped the object, tell in
 //! which order two threads saw a third one's store. That is an order on processors where a store becomes
-//! visible to all others at once, as on x86 and ARMv8, for which `tests/litmus` goes through it; on others fences are used.
+//! visible to all others at once, as on x86 and ARMv8, for which `tests/anywhere/litmus` goes through it; on others fences are used.
 //!
 //! # Ties, and what comes first
 //!

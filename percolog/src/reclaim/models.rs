@@ -3,7 +3,7 @@
 //! The world has one link and objects that are memory to loom: an object that is destroyed while
 //! somebody may be reading it is a race that loom reports. Both barriers are fences here; what is true
 //! of the kernel's barrier, of a clock that is read out of turn, and of loads that run ahead of stores
-//! is enumerated by `tests/litmus`. The lock of rare steps is the collector's own, and there is no fork.
+//! is enumerated by `tests/anywhere/litmus`. The lock of rare steps is the collector's own, and there is no fork.
 
 use super::collector::Collector;
 use super::options::{Clock, Options};

@@ -1,4 +1,4 @@
-//! The domain as users see it; what needs its insides. The torture tests are in `tests/reclaim`.
+//! The domain as users see it; what needs its insides. The torture tests are in `tests/reclamation/reclaim`.
 
 mod skew;
 

@@ -1,7 +1,7 @@
 //! Lists whose logs a cache lends them, with others around them that need the same places.
 
-use crate::machine::Machine;
-use crate::model::Model;
+use crate::common::machine::Machine;
+use crate::common::model::Model;
 use crate::structures::{ListModel, Push, Subject};
 use percolog::cpu::{CoreId, Environment, Native};
 use percolog::oplog::{Builder, CacheBuilder, Cached, Lent, LogCache, OnDrop, Operation, Policy};

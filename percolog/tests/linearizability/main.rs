@@ -6,24 +6,18 @@
 //! wherever a structure looks at its slot or its clock, which is where it can go wrong.
 #![cfg(not(percolog_loom))]
 
-#[path = "../common/history.rs"]
-mod history;
+#[path = "../common/mod.rs"]
+mod common;
 mod lent;
-#[path = "../common/machine.rs"]
-mod machine;
-#[path = "../common/model.rs"]
-mod model;
-#[path = "../common/seed.rs"]
-mod seed;
 mod structures;
 
-use history::{Done, is_linearizable, record, together};
-use machine::{Machine, be_moved, stand_on};
-use model::{Act, Model, Sequential};
+use crate::common::history::{Done, is_linearizable, record, together};
+use crate::common::machine::{Machine, be_moved, stand_on};
+use crate::common::model::{Act, Model, Sequential};
+use crate::common::seed::seed;
 use percolog::collections::{self, set::SetState};
 use percolog::cpu::{self, CoreId, Environment, Native};
 use percolog::oplog::{Builder, Logged, LoggedFn, Operation, Policy};
-use seed::seed;
 use std::collections::{BTreeSet, HashSet};
 use std::sync::Mutex;
 use std::thread;

@@ -1,7 +1,7 @@
 //! The structures under test: a register, a set, a list, and a book of entries that are opened and
 //! closed once; logged, with and without absorption.
 
-use crate::model::Model;
+use crate::common::model::Model;
 use percolog::collections::{self, set::SetState};
 use percolog::cpu::Environment;
 use percolog::oplog::{Absorb, Birth, Death, Logged, LoggedFn, Operation, unique};

@@ -1,0 +1,10 @@
+//! Objects whose logs a cache lends them: the same as ever, however small the cache is.
+#![cfg(not(percolog_loom))]
+
+mod busy;
+mod full;
+mod kinds;
+mod programs;
+mod sizes;
+mod threads;
+mod trouble;

@@ -1,0 +1,22 @@
+//! Structures made of logs: every read sees every finished update, in order, whatever queues, limits and threads do.
+#![cfg(not(percolog_loom))]
+
+#[path = "../common/mod.rs"]
+mod common;
+mod consistent_cut;
+mod contract;
+mod event_queue;
+mod full_queues;
+mod latest;
+mod ldu;
+mod lent;
+mod limits;
+mod poison;
+mod properties;
+mod registry;
+mod set;
+mod shared_lines;
+mod sizes;
+mod stamps;
+mod table_cache;
+mod torture;

@@ -1,0 +1,106 @@
+//! Distributed tables under more threads than there are leases, and guards that outlive theirs. Each test has a process of its
+//! own, since it minds which leases there are.
+
+use crate::common::alone::alone;
+use percolog::clustered::dhash::{DHash, Element};
+use std::cell::RefCell;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Barrier, LazyLock};
+use std::thread;
+
+#[test]
+fn more_threads_than_leases_share_tables() {
+    alone!();
+    const THREADS: u64 = 600;
+    let table = DHash::<u64, u64, u64>::new(|_, _| 0);
+    let sum = |key| {
+        table
+            .gather(&key, |_| 0, |sum, local| *sum += *local)
+            .expect("no guard is out")
+    };
+    let barrier = Barrier::new(THREADS as usize);
+    thread::scope(|scope| {
+        for thread in 0..THREADS {
+            let (table, barrier, sum) = (&table, &barrier, &sum);
+            thread::Builder::new()
+                .stack_size(128 << 10)
+                .spawn_scoped(scope, move || {
+                    drop(table.find_or_allocate_and_lock(&1, |_| 0));
+                    // All have what they will have, leases or none.
+                    barrier.wait();
+                    for round in 0..20 {
+                        let mut first = table
+                            .find_or_allocate_and_lock(&1, |_| 0)
+                            .expect("no guard is out");
+                        *first += 1;
+                        let mut second = table
+                            .find_or_allocate_and_lock(&(2 + round), |_| 0)
+                            .expect("it is another one");
+                        *second += 1;
+                        assert!(table.find_and_lock(&1).is_err());
+                        assert!(table.gather(&1, |_| (), |_, _| ()).is_err());
+                        drop(first);
+                        if round == 10 && thread % 50 == 0 {
+                            drop(second);
+                            assert!(sum(1) >= Some(1));
+                        }
+                    }
+                })
+                .expect("the system has room for a thread");
+        }
+    });
+    assert_eq!(sum(1), Some(THREADS * 20));
+    for round in 0..20 {
+        assert_eq!(sum(2 + round), Some(THREADS));
+    }
+}
+
+/// A guard in a thread-local value, which finds out, when it is destroyed, whether another thread has come to the same place.
+struct Late(Option<Element<'static, u64, (), u64>>);
+
+static TABLE: LazyLock<DHash<u64, (), u64>> = LazyLock::new(|| DHash::new(|_, ()| 0));
+
+/// How often nobody had.
+static ALONE: AtomicUsize = AtomicUsize::new(0);
+
+impl Drop for Late {
+    fn drop(&mut self) {
+        let Some(guard) = self.0.take() else {
+            return;
+        };
+        let key = *guard.key();
+        // The thread takes the smallest lease there is: this one's, if it was given back.
+        let found = thread::spawn(move || {
+            TABLE
+                .find_or_allocate_and_lock(&key, |_| ())
+                .map(|_| ())
+                .is_ok()
+        });
+        if found.join().is_ok_and(|found| found) {
+            ALONE.fetch_add(1, Ordering::Relaxed);
+        }
+    }
+}
+
+#[test]
+fn a_guard_may_outlive_its_threads_lease() {
+    alone!();
+    thread_local! {
+        // One that is used before the table, and one that is used after it: one of them is destroyed when the lease is gone.
+        static BEFORE: RefCell<Late> = const { RefCell::new(Late(None)) };
+        static AFTER: RefCell<Late> = const { RefCell::new(Late(None)) };
+    }
+    let thread = thread::spawn(|| {
+        BEFORE.with_borrow_mut(|late| late.0 = None);
+        let lock = |key| {
+            let guard = TABLE.find_or_allocate_and_lock(&key, |_| ());
+            Some(guard.expect("no guard is out"))
+        };
+        BEFORE.with_borrow_mut(|late| late.0 = lock(1));
+        AFTER.with_borrow_mut(|late| late.0 = lock(2));
+    });
+    thread.join().expect("no panic");
+    assert_eq!(ALONE.load(Ordering::Relaxed), 2);
+    // All guards are gone.
+    assert!(TABLE.scatter(&1, |_| ()).is_ok_and(|parts| parts.is_some()));
+}

@@ -1,0 +1,11 @@
+//! Distributed hash tables, their partitioned relatives, and counters of requests.
+#![cfg(not(percolog_loom))]
+
+mod differential;
+#[cfg(target_os = "linux")]
+mod forked;
+mod histories;
+mod leases;
+mod requests;
+mod table;
+mod threads;
