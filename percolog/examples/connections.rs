@@ -3,15 +3,15 @@
 //! Most connections are opened and closed on the same core between two listings, and those never
 //! reach the shared map at all: closing cancels opening where both were queued.
 
-use percolog::oplog::{Absorb, Birth, Death, Logged, Operation, unique};
+use percolog::oplog::{Absorb, AddToken, Logged, Operation, RemoveToken, token_pair};
 use std::collections::BTreeMap;
 
 /// Who is connected. A plain map: nothing about it is concurrent.
 type Connections = BTreeMap<u64, String>;
 
 enum Edit {
-    Open(Birth, String),
-    Close(Death),
+    Open(AddToken, String),
+    Close(RemoveToken),
 }
 
 impl Operation<Connections> for Edit {
@@ -30,8 +30,8 @@ impl Operation<Connections> for Edit {
 
     fn absorb(&self) -> Absorb<'_> {
         match self {
-            Edit::Open(id, _) => Absorb::Begin(id),
-            Edit::Close(id) => Absorb::End(id),
+            Edit::Open(id, _) => Absorb::Add(id),
+            Edit::Close(id) => Absorb::Remove(id),
         }
     }
 }
@@ -39,11 +39,11 @@ impl Operation<Connections> for Edit {
 static OPEN: Logged<Connections, Edit> = Logged::new(Connections::new());
 
 /// A connection; closing it is dropping it.
-struct Connection(Option<Death>);
+struct Connection(Option<RemoveToken>);
 
 impl Connection {
     fn accept(peer: String) -> Self {
-        let (birth, death) = unique();
+        let (birth, death) = token_pair();
         OPEN.queue(Edit::Open(birth, peer));
         Self(Some(death))
     }

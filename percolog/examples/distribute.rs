@@ -20,7 +20,7 @@ mod common;
 use std::collections::HashMap;
 use std::sync::{Mutex, PoisonError};
 
-use percolog::clustered::{self, ObjectRef, Place, Policy, Root, Shared, Siblings};
+use percolog::clustered::{self, ObjectRef, Place, Root, Shared, Siblings, SwapPolicy};
 
 // ── The type, as it was: a map behind a lock ──
 
@@ -66,7 +66,7 @@ pub(crate) fn shared() -> Shared<Counts, dyn Views> {
 }
 
 /// A caller. It is written once, and never changed.
-pub(crate) fn serve(views: ObjectRef<dyn Views>, requests: u32) -> Result<(), clustered::Stale> {
+pub(crate) fn serve(views: ObjectRef<dyn Views>, requests: u32) -> Result<(), clustered::StaleRef> {
     for request in 0..requests {
         views.call(|views| views.view(request % 8))?;
     }
@@ -121,7 +121,7 @@ impl Root for ForEachSlot {
 
 /// Distributes an object, shared until now, while it is in use. Nothing is lost.
 pub(crate) fn distribute(views: ObjectRef<dyn Views>) -> Result<(), clustered::ExchangeError> {
-    views.swap(Policy::Wait, |old| {
+    views.swap(SwapPolicy::Wait, |old| {
         // All calls have finished, and new ones wait.
         let old = old.root::<Shared<Counts, dyn Views>>();
         let before = old.map_or_else(HashMap::new, |old| {

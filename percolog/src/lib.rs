@@ -6,7 +6,7 @@
 //! | a counter that many threads add to and few read | [`counter::Counter`]: 1–2 ns an add, exact when read |
 //! | several numbers that belong together, minima, maxima, or anything else that can be merged, behind a lock | [`reduce::Reducer`]: an update changes its thread's share, a read merges them as they are at one moment |
 //! | a count of things in use, acquired and released, in a word that other code uses as well | [`counter::SloppyCounter`]: spares for each thread, and an exact answer when one is asked for |
-//! | a histogram behind a lock: latencies, sizes | `reduce::Histogram` (feature `histogram`): the same, with quantiles |
+//! | a histogram behind a lock: latencies, sizes | `reduce::HdrHistogram` (feature `histogram`): the same, with quantiles |
 //! | counts by label, in a map of atomics | [`reduce::CounterMap`]: exact, bounded, and a hot label costs nanoseconds |
 //! | the most frequent of very many keys; minimum, maximum, mean | [`reduce::TopK`], [`reduce::Summary`] |
 //! | a lock around a structure that is updated all the time and read now and then | [`oplog::Logged`]: updates become values in a queue of the core that makes them |
@@ -22,7 +22,7 @@
 //! | a set behind a lock, or a sharded one, whose answers nobody uses: who is connected, what is dirty, what is mapped | [`collections::Set`]: a change replaces an earlier one of its key on its core, and most never have to be executed |
 //! | entries with handles of their own (timers, mappings of a file) that are put in and taken out again | [`ldu::Deferred`]: the two cancel by one atomic update of the entry; nothing is allocated, and no time stamp is taken |
 //! | the same in a queue: retransmissions, requests with a deadline | [`ldu::Fifo`]: first in, first out, whatever leaves before its turn |
-//! | any of these, and readers that can do with what was there a moment ago | `collections::Latest`: they read the last view at once, without a lock |
+//! | any of these, and readers that can do with what was there a moment ago | `collections::Snapshots`: they read the last view at once, without a lock |
 //! | last writer wins (registers, configuration, presence) | the same, with [`Absorb::Replace`](oplog::Absorb::Replace) |
 //! | a value that is read all the time and replaced whole (configuration, routes) | [`reclaim::Replaceable`]: a read writes nothing shared, a replacement waits for nobody |
 //! | handles: numbers that users hand in, for objects that come and go (descriptors, sessions, frames) | [`namespace::Namespace`]: a lookup writes nothing shared, a stale number is an error |
@@ -51,12 +51,12 @@
 //! | a count of events, bytes, errors | [`counter::Counter`] | [`sum`](counter::Counter::sum): a line of each thread that added since the last one; [`estimate`](counter::Counter::estimate): two words | every add that finished; adds under way each for itself | `AtomicI64`: if it is read as often as it is added to, or if what is added depends on the value (a limit, the next number) |
 //! | a gauge that goes up and down: sessions, bytes of a pool | [`counter::SloppyCounter`] | [`in_use`](counter::SloppyCounter::in_use): a barrier of some microseconds, and a line of each thread; [`central`](counter::SloppyCounter::central), never too low: one word | exactly what is in use at one moment | `AtomicI64`: if something happens when it becomes zero |
 //! | a gauge that is set | `Gauge` of `percolog-instruments` | the same as a reducer | what was set last, and all changes since | `AtomicU64`: if one thread sets it, and nobody adds |
-//! | a distribution: latencies, sizes | `reduce::Histogram` (feature `histogram`) | the same as a reducer, with some kilobytes for each thread | count, sum, minimum and maximum exact, quantiles to the figures chosen, of one moment | an array of atomics: if it is a few buckets that are read one by one |
+//! | a distribution: latencies, sizes | `reduce::HdrHistogram` (feature `histogram`) | the same as a reducer, with some kilobytes for each thread | count, sum, minimum and maximum exact, quantiles to the figures chosen, of one moment | an array of atomics: if it is a few buckets that are read one by one |
 //! | counts by label | [`reduce::CounterMap`] | the same as a reducer, with each thread's table | each label's count exact, all of one moment, no more labels than the bound | a map of atomics: if labels are read one by one, all the time, or removed |
 //! | counts of keys without end: addresses, users | [`reduce::TopK`] | the same as a reducer, with each thread's table | no count off by more than the total over *k*, and each says by how much; the total exact | `HashMap` behind a lock: if there are few updates, and every key counts |
 //! | minimum, maximum, mean, variance | [`reduce::Summary`] | the same as a reducer | of one moment; mean and variance as exact as floats are | one thread's own variable: if one thread observes |
 //! | several numbers that belong together | [`reduce::Reducer`] | [`read`](reduce::Reducer::read): a barrier of some microseconds, and the lines of each thread's share | each update is there entirely or not at all, all of one moment; [`take`](reduce::Reducer::take): each in exactly one | a mutex: if an update has to see the whole value |
-//! | references that are cloned all the time | [`refcount::CoreArc`], [`refcount::CoreWeak`] | a use costs what it does with `Arc`; [`count`](refcount::CoreArc::count), [`get_mut`](refcount::CoreArc::get_mut): a barrier of some microseconds, and everybody waits | destroyed after the last drop, once, and not before; bounded, but not at once | `Arc`: if it matters when it is destroyed (files, locks, channels), or if it is cloned now and then; if it begins to matter later, [`make_ordinary`](refcount::CoreArc::make_ordinary) |
+//! | references that are cloned all the time | [`refcount::CoreArc`], [`refcount::CoreWeak`] | a use costs what it does with `Arc`; [`count`](refcount::CoreArc::count), [`get_mut`](refcount::CoreArc::get_mut): a barrier of some microseconds, and everybody waits | destroyed after the last drop, once, and not before; bounded, but not at once | `Arc`: if it matters when it is destroyed (files, locks, channels), or if it is cloned now and then; if it begins to matter later, [`switch_to_atomic`](refcount::CoreArc::switch_to_atomic) |
 //! | references from a cache, to what may have been removed | [`refcount::Generation`] and [`clone_if`](refcount::CoreArc::clone_if); [`refcount::Compared`] for keys | a comparison: loads | no reference of an old generation is taken without being counted | a lock: if there are fewer than some thousand lookups for each removal that counts |
 //!
 //! # Order, bound, cost, ceiling
@@ -79,7 +79,7 @@
 //! | [`collections::PerCoreList`] | none between cores; empty means empty at one moment | none | 0; 0; ≤ 3 | none while cores pop what they push |
 //! | [`collections::TableCache`] | linearizable | copies a core, as set | a lookup 0; 0 | none for lookups; updates one at a time |
 //! | [`collections::Map`], [`collections::OrderedList`] | linearizable | the limit that you set | a lookup 0; a modification of a core's own keys ≤ 0.05, deleting and adding one ≤ 1 | changes of one entry, one at a time |
-//! | `collections::Latest` | views follow one another; stale by the bound you set | — | as what it is made of; a look 0 | none for readers |
+//! | `collections::Snapshots` | views follow one another; stale by the bound you set | — | as what it is made of; a look 0 | none for readers |
 //!
 //! # The idea
 //!
@@ -160,7 +160,7 @@
 //! | feature | what it gives |
 //! |---|---|
 //! | `std` (default) | slots, threads and clock of the operating system; waiting threads are parked |
-//! | `histogram` | `reduce::Histogram`, on the crate `hdrhistogram`; includes `std` |
+//! | `histogram` | `reduce::HdrHistogram`, on the crate `hdrhistogram`; includes `std` |
 //! | `alloc` | the same but for [`refcount`], on a platform of the program's own; see [`platform!`] |
 //! | neither | [`cpu`]: slots and stamps alone |
 //!
@@ -184,7 +184,7 @@ pub mod collections;
 pub mod counter;
 pub mod cpu;
 #[cfg(feature = "alloc")]
-pub mod engine;
+mod engine;
 #[cfg(feature = "alloc")]
 pub mod ldu;
 #[cfg(feature = "alloc")]
@@ -201,3 +201,10 @@ pub mod reduce;
 pub mod refcount;
 #[cfg(feature = "alloc")]
 pub mod slab;
+#[doc(hidden)]
+pub mod testing {
+    //! Seams for percolog's own tests: an environment that says which slot a thread is on and what time it is.
+    //!
+    //! Not part of the stable interface.
+    pub use crate::cpu::environment::{Environment, Native};
+}

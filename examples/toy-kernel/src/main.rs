@@ -6,7 +6,7 @@
 
 use percolog::counter::Counter;
 use percolog::cpu::{self, Platform, SlotSource};
-use percolog::oplog::{Absorb, Birth, Death, Logged, Operation, unique};
+use percolog::oplog::{Absorb, AddToken, RemoveToken, Logged, Operation, token_pair};
 use percolog::reclaim::{Domain, Link, Owned};
 use std::cell::Cell;
 use std::collections::{BTreeMap, VecDeque};
@@ -64,8 +64,8 @@ static SYSTEM_CALLS: Counter = Counter::new();
 static REVERSE_MAP: Logged<BTreeMap<u64, u64>, Map> = Logged::new(BTreeMap::new());
 
 enum Map {
-    Add(Birth, u64),
-    Remove(Death),
+    Add(AddToken, u64),
+    Remove(RemoveToken),
 }
 
 impl Operation<BTreeMap<u64, u64>> for Map {
@@ -84,8 +84,8 @@ impl Operation<BTreeMap<u64, u64>> for Map {
 
     fn absorb(&self) -> Absorb<'_> {
         match self {
-            Map::Add(mapping, _) => Absorb::Begin(mapping),
-            Map::Remove(mapping) => Absorb::End(mapping),
+            Map::Add(mapping, _) => Absorb::Add(mapping),
+            Map::Remove(mapping) => Absorb::Remove(mapping),
         }
     }
 }
@@ -133,7 +133,7 @@ fn replace_timetable(slice: u64) {
 struct Task {
     number: u64,
     steps: u64,
-    mapped: Option<Death>,
+    mapped: Option<RemoveToken>,
 }
 
 impl Task {
@@ -148,7 +148,7 @@ impl Task {
         }
         self.steps -= 1;
         assert_ne!(slice(self.number, self.steps.is_multiple_of(10)), 0);
-        let (birth, death) = unique();
+        let (birth, death) = token_pair();
         REVERSE_MAP.queue(Map::Add(birth, self.number));
         SYSTEM_CALLS.increment();
         self.mapped = Some(death);
@@ -157,7 +157,7 @@ impl Task {
 }
 
 fn main() {
-    assert_eq!(cpu::source(), SlotSource::Platform);
+    assert_eq!(cpu::slot_source(), SlotSource::Platform);
     let ready = Mutex::new(
         (0..TASKS)
             .map(|number| Task {

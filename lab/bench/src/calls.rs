@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use percolog::clustered::{self, Distributed, ObjectRef, Placement, Policy, Shared};
+use percolog::clustered::{self, Distributed, ObjectRef, Placement, SwapPolicy, Shared};
 
 /// What is called.
 pub trait Tick: Sync {
@@ -175,7 +175,7 @@ pub fn by_threads(threads: usize, is_shared: bool) -> f64 {
 /// # Panics
 /// If the object is not there.
 #[must_use]
-pub fn swapped(policy: Policy) -> f64 {
+pub fn swapped(policy: SwapPolicy) -> f64 {
     const SWAPS: u32 = 2_000;
     let object: ObjectRef<dyn Tick> =
         clustered::create(Shared::new(Common::default(), |it| it as &dyn Tick));

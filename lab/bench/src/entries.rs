@@ -10,7 +10,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use crossbeam_skiplist::SkipSet;
-use percolog::ldu::{Bag, Builder, Deferred, Entry, Policy, Sorted, Variant};
+use percolog::ldu::{Bag, Deferred, DeferredBuilder, Entry, Sorted, Variant};
+use percolog::oplog::Policy;
 use percolog::reduce::{Merge, Reducer};
 
 use crate::runner::{self, Cell, RunError, Settings, Workload};
@@ -63,7 +64,7 @@ macro_rules! deferred {
             type Key = Entry<u64>;
 
             fn new() -> Self {
-                Self(Builder::new().variant($variant).build(Sorted::new()))
+                Self(DeferredBuilder::new().variant($variant).build(Sorted::new()))
             }
 
             fn key(&self, key: u64) -> Entry<u64> {
@@ -201,7 +202,7 @@ pub fn cancelled(updates: u64) -> Duration {
 
 /// The time of putting [`BATCH`] entries into the log, so many times; and that time with the reads that deliver them.
 fn enqueued(batches: u64) -> (Duration, Duration) {
-    let container = Builder::new().policy(Policy::Grow).build(Bag::new());
+    let container = DeferredBuilder::new().policy(Policy::Grow).build(Bag::new());
     let entries: Vec<_> = (0..BATCH).map(Entry::new).collect();
     let mut queueing = Duration::ZERO;
     let began = Instant::now();

@@ -19,7 +19,7 @@
 
 use percolog::clustered::{self, ObjectRef, Place, Root, Shared, Siblings};
 use percolog::cpu;
-use percolog::namespace::Reason;
+use percolog::namespace::InsertReason;
 use std::fmt;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -54,7 +54,7 @@ impl Counting {
     ///
     /// # Errors
     /// If there is no room for another object.
-    pub fn create(self) -> Result<ObjectRef<dyn Count>, Reason> {
+    pub fn create(self) -> Result<ObjectRef<dyn Count>, InsertReason> {
         match self {
             Self::Locked => made(Shared::new(Alone(Locked::default()), |it| {
                 &it.0 as &dyn Count
@@ -79,7 +79,7 @@ impl fmt::Display for Counting {
     }
 }
 
-fn made<R: Root<Interface = dyn Count>>(root: R) -> Result<ObjectRef<dyn Count>, Reason> {
+fn made<R: Root<Interface = dyn Count>>(root: R) -> Result<ObjectRef<dyn Count>, InsertReason> {
     clustered::try_create(root).map_err(|full| full.reason)
 }
 

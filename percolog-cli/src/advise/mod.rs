@@ -3,11 +3,11 @@
 use percolog_sim::report::{LineSummary, ObjectWhatIf, Summary, VERSION, WhatIf};
 use serde::Serialize;
 
+use crate::sim::page;
+use crate::sim::run::{self, examine};
 use percolog_cli::failure::Failure;
 use percolog_cli::output::Output;
 use percolog_cli::terminal::to_stderr;
-use crate::sim::page;
-use crate::sim::run::{self, examine};
 
 /// Of how many lines something is said.
 const LINES: usize = 5;

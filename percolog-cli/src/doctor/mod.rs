@@ -116,7 +116,7 @@ fn diagnose() -> Diagnosis {
     let mut problems = Vec::new();
     let mut fallbacks = Vec::new();
 
-    let invalid = cpu::variables();
+    let invalid = cpu::invalid_variables();
     problems.extend(invalid.iter().map(ToString::to_string));
     let variables: Vec<Variable> = VARIABLES
         .into_iter()
@@ -127,7 +127,7 @@ fn diagnose() -> Diagnosis {
         })
         .collect();
 
-    let source = cpu::source();
+    let source = cpu::slot_source();
     let feature_size = machine::rseq_feature_size();
     let rseq = Rseq {
         kernel_feature_size: feature_size,
@@ -169,7 +169,7 @@ fn diagnose() -> Diagnosis {
             health.why,
             plural(health.violations, "violation")
         ));
-    } else if health.source == clock::Source::SharedCounter {
+    } else if health.source == clock::ClockSource::SharedCounter {
         fallbacks.push(format!(
             "stamps come from one shared counter, since {}: each ordered update moves a cache line",
             health.why
@@ -179,7 +179,7 @@ fn diagnose() -> Diagnosis {
     let skew = match measured {
         Ok(skew) => {
             // A shared counter ticks when it is used; only a processor's counter has a frequency.
-            if health.source != clock::Source::SharedCounter {
+            if health.source != clock::ClockSource::SharedCounter {
                 ticks_per_second = Some(skew.ticks_per_second);
             }
             for pair in skew.pairs.iter().filter(|pair| !pair.is_causal()) {
@@ -216,7 +216,7 @@ fn diagnose() -> Diagnosis {
         }
     };
 
-    if barrier::mode() == barrier::Mode::Fence {
+    if barrier::mode() == barrier::BarrierMode::Fence {
         fallbacks.push(format!(
             "barriers are fences, since {}: each outermost parallel section executes one",
             barrier::why()

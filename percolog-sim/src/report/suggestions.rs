@@ -43,7 +43,7 @@ pub(super) fn published(line: &LineSummary) -> Suggestion {
     Suggestion {
         pattern: Pattern::Published,
         text: format!(
-            "Published: one core writes what {} read. {REPLACEABLE} fits if it is replaced whole; percolog::collections::Latest \
+            "Published: one core writes what {} read. {REPLACEABLE} fits if it is replaced whole; percolog::collections::Snapshots \
              if readers may see what was there a moment ago. If each of them has to see each change at once, none helps.",
             plural(line.readers.len(), "core")
         ),

@@ -12,7 +12,7 @@
 use std::sync::Arc;
 
 use percolog::cpu::{self, CoreId};
-use percolog::oplog::{Absorb, Birth, Builder, Death, Operation, unique};
+use percolog::oplog::{Absorb, AddToken, LoggedBuilder, Operation, RemoveToken, token_pair};
 
 use super::clock;
 use super::crew::{self, CrewError, Shift, Work};
@@ -85,8 +85,8 @@ impl Operation<NumberedList> for Small {
 /// A change that need not be executed if the element is gone before anybody looks.
 #[derive(Debug)]
 enum Absorbing {
-    Add(Birth, Link),
-    Remove(Death, Link),
+    Add(AddToken, Link),
+    Remove(RemoveToken, Link),
 }
 
 impl Operation<PlainList> for Absorbing {
@@ -103,8 +103,8 @@ impl Operation<PlainList> for Absorbing {
 
     fn absorb(&self) -> Absorb<'_> {
         match self {
-            Self::Add(identity, _) => Absorb::Begin(identity),
-            Self::Remove(identity, _) => Absorb::End(identity),
+            Self::Add(identity, _) => Absorb::Add(identity),
+            Self::Remove(identity, _) => Absorb::Remove(identity),
         }
     }
 }
@@ -131,16 +131,20 @@ pub fn run(shift: Shift, kind: ListKind, delay: u64) -> Result<Work, CrewError> 
             work.checked(list.keys().len() as u64, 0)
         }
         ListKind::Thesis => thesis(shift, delay),
-        ListKind::Compact => small(shift, delay, Builder::new().limit(LIMIT).hard_limit(LIMIT)),
+        ListKind::Compact => small(
+            shift,
+            delay,
+            LoggedBuilder::new().limit(LIMIT).hard_limit(LIMIT),
+        ),
         ListKind::Batched => small(
             shift,
             delay,
-            Builder::new().limit(LIMIT).hard_limit(2 * LIMIT),
+            LoggedBuilder::new().limit(LIMIT).hard_limit(2 * LIMIT),
         ),
         ListKind::Basic => logged(
             shift,
             delay,
-            Builder::new().limit(LIMIT).hard_limit(LIMIT),
+            LoggedBuilder::new().limit(LIMIT).hard_limit(LIMIT),
             false,
             (
                 |_, element| Plain::Add(element),
@@ -148,7 +152,7 @@ pub fn run(shift: Shift, kind: ListKind, delay: u64) -> Result<Work, CrewError> 
             ),
         ),
         ListKind::Global => {
-            let halved = Builder::new().limit(LIMIT / 2).hard_limit(LIMIT / 2);
+            let halved = LoggedBuilder::new().limit(LIMIT / 2).hard_limit(LIMIT / 2);
             logged(
                 shift,
                 delay,
@@ -160,7 +164,7 @@ pub fn run(shift: Shift, kind: ListKind, delay: u64) -> Result<Work, CrewError> 
         ListKind::Local => logged(
             shift,
             delay,
-            Builder::new().limit(LIMIT).hard_limit(LIMIT),
+            LoggedBuilder::new().limit(LIMIT).hard_limit(LIMIT),
             false,
             (Absorbing::Add, Absorbing::Remove),
         ),
@@ -177,12 +181,12 @@ fn insertions(shift: Shift, delay: u64) -> usize {
 const LIMIT: usize = 128;
 
 /// How a list's changes are made.
-type Changes<O> = (fn(Birth, Link) -> O, fn(Death, Link) -> O);
+type Changes<O> = (fn(AddToken, Link) -> O, fn(RemoveToken, Link) -> O);
 
 fn logged<O: Operation<PlainList> + Sync>(
     shift: Shift,
     delay: u64,
-    builder: Builder,
+    builder: LoggedBuilder,
     two_slots: bool,
     (add, remove): Changes<O>,
 ) -> Result<Work, CrewError> {
@@ -199,7 +203,7 @@ fn logged<O: Operation<PlainList> + Sync>(
             let Some(element) = supply.take(nodes, thread as u64) else {
                 return;
             };
-            let (birth, death) = unique();
+            let (birth, death) = token_pair();
             if two_slots {
                 cpu::bind(slot(false));
             }
@@ -240,7 +244,7 @@ fn thesis(shift: Shift, delay: u64) -> Result<Work, CrewError> {
 }
 
 /// Each thread has one element, its number, which comes and goes.
-fn small(shift: Shift, delay: u64, builder: Builder) -> Result<Work, CrewError> {
+fn small(shift: Shift, delay: u64, builder: LoggedBuilder) -> Result<Work, CrewError> {
     let list = builder.build(NumberedList::new(shift.threads as Element));
     percolog_roi::label(&list, "logged list");
     let work = crew::run(shift, |thread| {
@@ -269,7 +273,7 @@ mod tests {
         let list = Logged::new(PlainList::new(Arc::clone(&nodes)));
         for _ in 0..200 {
             let element = supply.take(&nodes, 0).expect("200 of them");
-            let (birth, death) = unique();
+            let (birth, death) = token_pair();
             cpu::bind(CoreId::new(0));
             list.queue(Absorbing::Add(birth, element));
             cpu::bind(CoreId::new(u32::from(two_slots)));

@@ -56,7 +56,7 @@ impl<I: ?Sized> Clone for Layer<I> {
 }
 
 /// An interposer of a layer, in front of one representative.
-struct Made<I: ?Sized> {
+struct ValueRep<I: ?Sized> {
     layer: u64,
     interposed: Box<Isolated<Interposed<I>>>,
 }
@@ -67,7 +67,7 @@ pub(super) struct Arrangement<I: ?Sized> {
     object: u64,
     pub(super) layers: Vec<Layer<I>>,
     /// One for each layer and what stands behind it, made as they are needed. Calls write nothing there: slots may have one in common.
-    interposed: SlotLock<Vec<Made<I>>>,
+    interposed: SlotLock<Vec<ValueRep<I>>>,
     /// Dropped last: the interposers lead to it.
     pub(super) implementation: Arc<dyn Implementation<I>>,
 }
@@ -108,7 +108,7 @@ impl<I: ?Sized + Sync + 'static> Arrangement<I> {
         let at = known.unwrap_or_else(|| {
             // SAFETY: the target belongs to this arrangement, as the interposer does, which is not used for longer.
             let made = unsafe { Interposed::new(target, layer.interposer.clone(), self.object) };
-            all.push(Made {
+            all.push(ValueRep {
                 layer: layer.number,
                 interposed: Box::new(Isolated::new(made)),
             });
@@ -121,11 +121,11 @@ impl<I: ?Sized + Sync + 'static> Arrangement<I> {
 
 /// The implementation that an object has now: for whoever [swaps](super::ObjectRef::swap) or
 /// [inspects](super::ObjectRef::inspect) it.
-pub struct Current<'a, I: ?Sized> {
+pub struct CurrentRoot<'a, I: ?Sized> {
     pub(super) implementation: &'a dyn Implementation<I>,
 }
 
-impl<I: ?Sized + 'static> Current<'_, I> {
+impl<I: ?Sized + 'static> CurrentRoot<'_, I> {
     /// The root, if this is the type that it has.
     #[must_use]
     pub fn root<R: Root<Interface = I>>(&self) -> Option<&R> {
@@ -147,8 +147,8 @@ impl<I: ?Sized + 'static> Current<'_, I> {
     }
 }
 
-impl<I: ?Sized> fmt::Debug for Current<'_, I> {
+impl<I: ?Sized> fmt::Debug for CurrentRoot<'_, I> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Current").finish_non_exhaustive()
+        f.debug_struct("CurrentRoot").finish_non_exhaustive()
     }
 }

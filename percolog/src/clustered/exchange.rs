@@ -1,8 +1,8 @@
 //! Putting another implementation, or an interposer, in the place of what is there.
 
-use super::arrangement::{Arrangement, Current, Layer};
+use super::arrangement::{Arrangement, CurrentRoot, Layer};
 use super::interpose::{Interposable, Interposer};
-use super::object::{Name, Object, Stale, with_layer, without_layer};
+use super::object::{Name, Object, StaleRef, with_layer, without_layer};
 use super::reference::{DOMAIN, ObjectRef, TABLES};
 use super::representatives::Incarnation;
 use super::root::Root;
@@ -16,7 +16,7 @@ use core::fmt;
 /// What happens to calls while an implementation is made from the one that is there.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[non_exhaustive]
-pub enum Policy {
+pub enum SwapPolicy {
     /// They go on, to the old implementation. What they change there after the new one has looked at it is lost, unless both have it in common (an
     /// `Arc`), or the old one hands it on when it is dropped.
     ///
@@ -39,7 +39,7 @@ pub enum Policy {
 pub enum ExchangeError {
     /// The object has been destroyed, perhaps meanwhile. A new implementation that was made is dropped.
     Stale,
-    /// The calling thread is in a section, and [`Policy::Wait`] would wait for that. (Without the `std` feature threads are not told apart: it waits.)
+    /// The calling thread is in a section, and [`SwapPolicy::Wait`] would wait for that. (Without the `std` feature threads are not told apart: it waits.)
     InSection,
     /// The calling thread is in the middle of exchanging something.
     Nested,
@@ -67,8 +67,8 @@ impl fmt::Display for ExchangeError {
 
 impl core::error::Error for ExchangeError {}
 
-impl From<Stale> for ExchangeError {
-    fn from(_: Stale) -> Self {
+impl From<StaleRef> for ExchangeError {
+    fn from(_: StaleRef) -> Self {
         Self::Stale
     }
 }
@@ -98,13 +98,13 @@ struct Exchange<'a> {
 impl<'a> Exchange<'a> {
     fn begin<I: ?Sized + Sync + 'static>(
         object: &'a Object<I>,
-        policy: Policy,
+        policy: SwapPolicy,
     ) -> Result<Self, ExchangeError> {
         if held::contains(exchanging()) {
             return Err(ExchangeError::Nested);
         }
         // In this order, everywhere.
-        let holding = (policy == Policy::Wait).then(|| HOLDING_BACK.take());
+        let holding = (policy == SwapPolicy::Wait).then(|| HOLDING_BACK.take());
         let one = if DOMAIN.caller_is_inside() {
             object.exchange.take_briefly().ok_or(ExchangeError::Busy)?
         } else {
@@ -162,7 +162,7 @@ impl<I: ?Sized + Sync + 'static> ObjectRef<I> {
     /// No call is lost, none is made twice, and none fails because of a swap. References stay as they are.
     ///
     /// ```
-    /// use percolog::clustered::{self, Distributed, Placement, Policy, Shared};
+    /// use percolog::clustered::{self, Distributed, Placement, SwapPolicy, Shared};
     /// use std::sync::atomic::{AtomicU64, Ordering};
     ///
     /// trait Count: Sync { fn add(&self, n: u64) -> u64; }
@@ -172,7 +172,7 @@ impl<I: ?Sized + Sync + 'static> ObjectRef<I> {
     ///
     /// let count = clustered::create(Shared::new(AtomicU64::new(0), |it| it as &dyn Count));
     /// count.call(|it| it.add(2))?;
-    /// count.swap(Policy::Wait, |old| {
+    /// count.swap(SwapPolicy::Wait, |old| {
     ///     // Nobody calls it any more: this is all that was ever counted.
     ///     let counted = old.root::<Shared<AtomicU64, dyn Count>>().map_or(0, |it| it.value().load(Ordering::Relaxed));
     ///     Shared::new(AtomicU64::new(counted), |it| it as &dyn Count)
@@ -182,36 +182,36 @@ impl<I: ?Sized + Sync + 'static> ObjectRef<I> {
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     ///
-    /// *Progress:* blocking: for other exchanges of the object, and as the [`Policy`] says. *Cost:* one line of each slot on
-    /// which the object has been called since the last one; with [`Policy::Wait`] a look at all threads.
+    /// *Progress:* blocking: for other exchanges of the object, and as the [`SwapPolicy`] says. *Cost:* one line of each slot on
+    /// which the object has been called since the last one; with [`SwapPolicy::Wait`] a look at all threads.
     ///
     /// # Errors
     /// If the object has been destroyed, or the thread would have to wait and must not: nothing was changed.
     ///
     /// # Panics
-    /// Where `make` does: nothing was changed. With [`Policy::Wait`], if `make` calls the object itself: its calls are held back.
+    /// Where `make` does: nothing was changed. With [`SwapPolicy::Wait`], if `make` calls the object itself: its calls are held back.
     /// (Without the `std` feature it waits for itself.)
     pub fn swap<R: Root<Interface = I>>(
         self,
-        policy: Policy,
-        make: impl FnOnce(&Current<'_, I>) -> R,
+        policy: SwapPolicy,
+        make: impl FnOnce(&CurrentRoot<'_, I>) -> R,
     ) -> Result<(), ExchangeError> {
-        if policy == Policy::Wait && DOMAIN.caller_is_inside() {
+        if policy == SwapPolicy::Wait && DOMAIN.caller_is_inside() {
             return Err(ExchangeError::InSection);
         }
         let object = self.object()?;
         let exchange = Exchange::begin(&object, policy)?;
         let present = object.present()?;
         let held_back = match policy {
-            Policy::Pass => None,
-            Policy::Wait => {
+            SwapPolicy::Pass => None,
+            SwapPolicy::Wait => {
                 object.hold_back(&TABLES, self.name())?;
                 let held_back = HeldBack(&object);
                 wait_for_calls_in_flight(&object);
                 Some(held_back)
             }
         };
-        let root = make(&Current {
+        let root = make(&CurrentRoot {
             implementation: &*present.implementation,
         });
         let new = Arrangement::new(
@@ -275,11 +275,11 @@ impl<I: ?Sized + Sync + 'static> ObjectRef<I> {
     ///
     /// # Errors
     /// If the object has been destroyed, or the thread would have to wait and must not.
-    pub fn inspect<T>(self, f: impl FnOnce(&Current<'_, I>) -> T) -> Result<T, ExchangeError> {
+    pub fn inspect<T>(self, f: impl FnOnce(&CurrentRoot<'_, I>) -> T) -> Result<T, ExchangeError> {
         let object = self.object()?;
-        let _exchange = Exchange::begin(&object, Policy::Pass)?;
+        let _exchange = Exchange::begin(&object, SwapPolicy::Pass)?;
         let present = object.present()?;
-        Ok(f(&Current {
+        Ok(f(&CurrentRoot {
             implementation: &*present.implementation,
         }))
     }
@@ -289,7 +289,7 @@ impl<I: ?Sized + Sync + 'static> ObjectRef<I> {
         change: impl FnOnce(&[Layer<I>]) -> Result<Vec<Layer<I>>, ExchangeError>,
     ) -> Result<(), ExchangeError> {
         let object = self.object()?;
-        let _exchange = Exchange::begin(&object, Policy::Pass)?;
+        let _exchange = Exchange::begin(&object, SwapPolicy::Pass)?;
         let present = object.present()?;
         let layers = change(&present.layers)?;
         let implementation = present.implementation.clone();

@@ -13,7 +13,7 @@ pub trait Interposer: Send + Sync + 'static {
     ///
     /// # Errors
     /// If the call is not to be made. Then it is answered as [`interposable!`](crate::interposable) says.
-    fn before(&self, call: &Call) -> Result<(), Rejected>;
+    fn before(&self, call: &Call) -> Result<(), CallRejected>;
 
     /// After a call that was made, also if it panicked.
     fn after(&self, call: &Call) {
@@ -23,9 +23,9 @@ pub trait Interposer: Send + Sync + 'static {
 
 impl<F> Interposer for F
 where
-    F: Fn(&Call) -> Result<(), Rejected> + Send + Sync + 'static,
+    F: Fn(&Call) -> Result<(), CallRejected> + Send + Sync + 'static,
 {
-    fn before(&self, call: &Call) -> Result<(), Rejected> {
+    fn before(&self, call: &Call) -> Result<(), CallRejected> {
         self(call)
     }
 }
@@ -54,8 +54,8 @@ impl Call {
     ///
     /// # Errors
     /// Always.
-    pub fn reject(&self, reason: &'static str) -> Result<(), Rejected> {
-        Err(Rejected {
+    pub fn reject(&self, reason: &'static str) -> Result<(), CallRejected> {
+        Err(CallRejected {
             method: self.method,
             reason,
         })
@@ -65,14 +65,14 @@ impl Call {
 /// An interposer refused the call, which was not made.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
-pub struct Rejected {
+pub struct CallRejected {
     /// The method that was called.
     pub method: &'static str,
     /// What the interposer says.
     pub reason: &'static str,
 }
 
-impl fmt::Display for Rejected {
+impl fmt::Display for CallRejected {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(
             f,
@@ -82,28 +82,28 @@ impl fmt::Display for Rejected {
     }
 }
 
-impl core::error::Error for Rejected {}
+impl core::error::Error for CallRejected {}
 
 /// What a method can return when its call was refused. Methods that return anything else say themselves what that is: see
 /// [`interposable!`](crate::interposable).
 pub trait Answer {
     /// The answer to a refused call.
-    fn rejected(rejected: Rejected) -> Self;
+    fn rejected(rejected: CallRejected) -> Self;
 }
 
 /// The call has no effect.
 impl Answer for () {
-    fn rejected(_: Rejected) -> Self {}
+    fn rejected(_: CallRejected) -> Self {}
 }
 
 impl<T> Answer for Option<T> {
-    fn rejected(_: Rejected) -> Self {
+    fn rejected(_: CallRejected) -> Self {
         None
     }
 }
 
-impl<T, E: From<Rejected>> Answer for Result<T, E> {
-    fn rejected(rejected: Rejected) -> Self {
+impl<T, E: From<CallRejected>> Answer for Result<T, E> {
+    fn rejected(rejected: CallRejected) -> Self {
         Err(rejected.into())
     }
 }
@@ -154,13 +154,13 @@ impl<I: ?Sized> Interposed<I> {
     /// # Errors
     /// If the call is refused.
     #[inline]
-    pub fn enter(&self, method: &'static str) -> Result<Passage<'_, I>, Rejected> {
+    pub fn enter(&self, method: &'static str) -> Result<PassedCall<'_, I>, CallRejected> {
         let call = Call {
             method,
             object: self.object,
         };
         self.interposer.before(&call)?;
-        Ok(Passage {
+        Ok(PassedCall {
             interposed: self,
             call,
         })
@@ -175,12 +175,12 @@ impl<I: ?Sized> fmt::Debug for Interposed<I> {
 
 /// A call that an interposer lets pass.
 #[must_use = "the call is over when this is dropped"]
-pub struct Passage<'a, I: ?Sized> {
+pub struct PassedCall<'a, I: ?Sized> {
     interposed: &'a Interposed<I>,
     call: Call,
 }
 
-impl<I: ?Sized> Passage<'_, I> {
+impl<I: ?Sized> PassedCall<'_, I> {
     /// What the call goes to.
     #[must_use]
     pub fn target(&self) -> &I {
@@ -189,15 +189,15 @@ impl<I: ?Sized> Passage<'_, I> {
     }
 }
 
-impl<I: ?Sized> Drop for Passage<'_, I> {
+impl<I: ?Sized> Drop for PassedCall<'_, I> {
     fn drop(&mut self) {
         self.interposed.interposer.after(&self.call);
     }
 }
 
-impl<I: ?Sized> fmt::Debug for Passage<'_, I> {
+impl<I: ?Sized> fmt::Debug for PassedCall<'_, I> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Passage")
+        f.debug_struct("PassedCall")
             .field("call", &self.call)
             .finish_non_exhaustive()
     }
@@ -211,25 +211,25 @@ impl<I: ?Sized> fmt::Debug for Passage<'_, I> {
 /// an arrow.
 ///
 /// ```
-/// use percolog::clustered::{self, Call, Rejected, Shared};
+/// use percolog::clustered::{self, Call, CallRejected, Shared};
 /// use std::sync::{Arc, Mutex, atomic::{AtomicU64, Ordering}};
 ///
 /// trait Store: Sync {
-///     fn put(&self, key: u64) -> Result<(), Rejected>;
+///     fn put(&self, key: u64) -> Result<(), CallRejected>;
 ///     /// How many keys there are.
 ///     fn len(&self) -> usize;
 /// }
 ///
 /// percolog::interposable! {
 ///     impl Store {
-///         fn put(&self, key: u64) -> Result<(), Rejected>;
+///         fn put(&self, key: u64) -> Result<(), CallRejected>;
 ///         /// How many keys there are.
 ///         fn len(&self) -> usize => 0;
 ///     }
 /// }
 ///
 /// impl Store for Mutex<Vec<u64>> {
-///     fn put(&self, key: u64) -> Result<(), Rejected> { self.lock().unwrap().push(key); Ok(()) }
+///     fn put(&self, key: u64) -> Result<(), CallRejected> { self.lock().unwrap().push(key); Ok(()) }
 ///     fn len(&self) -> usize { self.lock().unwrap().len() }
 /// }
 ///

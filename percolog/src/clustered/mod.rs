@@ -6,7 +6,7 @@
 //! for all is an ordinary shared object; one for each slot, or each chip, is a distributed one; and which it is can change while it is in use.
 //!
 //! ```
-//! use percolog::clustered::{self, Distributed, ObjectRef, Placement, Policy, Shared};
+//! use percolog::clustered::{self, Distributed, ObjectRef, Placement, SwapPolicy, Shared};
 //! use std::sync::Mutex;
 //! use std::collections::HashMap;
 //!
@@ -21,7 +21,7 @@
 //! }
 //!
 //! // A caller: it names the interface, and nothing else.
-//! fn serve(views: ObjectRef<dyn Views>) -> Result<(), clustered::Stale> {
+//! fn serve(views: ObjectRef<dyn Views>) -> Result<(), clustered::StaleRef> {
 //!     views.call(|views| views.view(7))
 //! }
 //!
@@ -29,7 +29,7 @@
 //! let views = clustered::create(Shared::new(Counts::default(), |it| it as &dyn Views));
 //! serve(views)?;
 //! // … and distributed: the caller is the same, the object is, and it is in use.
-//! views.swap(Policy::Pass, |_| {
+//! views.swap(SwapPolicy::Pass, |_| {
 //!     Distributed::new(Placement::EachSlot, |_| Counts::default(), |it| it as &dyn Views)
 //! })?;
 //! serve(views)?;
@@ -46,7 +46,7 @@
 //! | have one for each slot, chip, or group of slots | [`Distributed`], with a [`Placement`] |
 //! | let representatives share state, sum up, or tell all of them something | [`Root`], [`Siblings`] |
 //! | see, count, trace or refuse its calls | [`interposable!`](crate::interposable), [`ObjectRef::interpose`] |
-//! | exchange the implementation, and carry its state over | [`ObjectRef::swap`], with a [`Policy`] |
+//! | exchange the implementation, and carry its state over | [`ObjectRef::swap`], with a [`SwapPolicy`] |
 //! | get rid of it while it is called | [`ObjectRef::destroy`] |
 //! | hold off, or wait for, the requests of an object that is being changed | [`requests`]: entering and leaving touch nothing shared |
 //! | look up, on all cores, what hardly changes; have a part of each element for each thread | [`dhash::DHash`]; [`dhash::Partitioned`], if most look-ups miss |
@@ -89,7 +89,7 @@
 //! | a Rep's pointer to its Root | an `Arc` that the root shares, and [`Siblings`] | |
 //! | a generic interposer, by virtual functions of any signature | [`interposable!`](crate::interposable) writes the methods | typed; a refused call has an answer of its type |
 //! | destruction when all running threads have finished | [sections](crate::reclaim) | |
-//! | hot-swapping: forward, block, transfer | [`Policy::Pass`], [`Policy::Wait`] | sections that are open go on, so that none waits for what waits for it |
+//! | hot-swapping: forward, block, transfer | [`SwapPolicy::Pass`], [`SwapPolicy::Wait`] | sections that are open go on, so that none waits for what waits for it |
 
 mod arrangement;
 pub mod dhash;
@@ -107,12 +107,14 @@ mod root;
 mod translation;
 mod turn;
 
-pub use arrangement::Current;
+pub use arrangement::CurrentRoot;
 #[cfg(not(percolog_loom))]
-pub use exchange::{ExchangeError, InterposerId, Policy};
-pub use interpose::{Answer, Call, Interposable, Interposed, Interposer, Passage, Rejected};
-pub use object::Stale;
+pub use exchange::{ExchangeError, InterposerId, SwapPolicy};
+pub use interpose::{Answer, Call, CallRejected, Interposable, Interposed, Interposer, PassedCall};
+pub use object::StaleRef;
 #[cfg(not(percolog_loom))]
-pub use reference::{Full, ObjectRef, Section, Stats, collect, create, enter, stats, try_create};
+pub use reference::{
+    CreateError, ObjectRef, ObjectSection, ObjectStats, collect, create, enter, stats, try_create,
+};
 pub use representatives::{Representatives, Siblings};
-pub use root::{Distributed, Made, Place, Placement, Root, Shared};
+pub use root::{Distributed, Place, Placement, Root, Shared, ValueRep};

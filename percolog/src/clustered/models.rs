@@ -7,8 +7,8 @@
 
 use super::arrangement::Arrangement;
 use super::arrangement::Layer;
-use super::interpose::{Call, Interposable, Interposed, Interposer, Rejected};
-use super::object::{Caller, Name, Object, Stale, with_layer, without_layer};
+use super::interpose::{Call, CallRejected, Interposable, Interposed, Interposer};
+use super::object::{Caller, Name, Object, StaleRef, with_layer, without_layer};
 use super::representatives::{Incarnation, Siblings};
 use super::root::{Place, Placement, Root};
 use super::translation::{Entry, Tables, Words};
@@ -192,7 +192,7 @@ impl World {
         number: usize,
         slot: u32,
         f: impl FnOnce(&dyn Cell) -> R,
-    ) -> Result<R, Stale> {
+    ) -> Result<R, StaleRef> {
         let thread = Thread {
             world: self,
             number,
@@ -205,7 +205,7 @@ impl World {
         result
     }
 
-    fn get(&self, thread: &Thread<'_>) -> Result<&dyn Cell, Stale> {
+    fn get(&self, thread: &Thread<'_>) -> Result<&dyn Cell, StaleRef> {
         let found = self.tables.find(thread.slot(), NAME.index, NAME.generation);
         let found = match found {
             // SAFETY: bound with this type.
@@ -213,7 +213,7 @@ impl World {
             None => {
                 let object = self.object.load(Ordering::Acquire);
                 // SAFETY: destroyed after the sections that can have loaded it.
-                let object = unsafe { object.as_ref() }.ok_or(Stale)?;
+                let object = unsafe { object.as_ref() }.ok_or(StaleRef)?;
                 object.bind(&self.tables, NAME, thread)?
             }
         };
@@ -340,7 +340,7 @@ fn destruction_against_calls() {
                     assert!(world.object().destroy(&world.tables, NAME));
                     let object = world.object.swap(ptr::null_mut(), Ordering::AcqRel);
                     // The next call gets an error, on every slot.
-                    assert_eq!(world.call(1, 0, |_| ()), Err(Stale));
+                    assert_eq!(world.call(1, 0, |_| ()), Err(StaleRef));
                     world.wait_for(world.open());
                     // SAFETY: every section has ended that can have found it.
                     drop(unsafe { Box::from_raw(object) });
@@ -348,7 +348,7 @@ fn destruction_against_calls() {
             };
             match world.call(0, 0, |it| it.maker()) {
                 Ok(maker) => assert_eq!(maker, 1),
-                Err(Stale) => assert_eq!(world.call(0, 0, |_| ()), Err(Stale)),
+                Err(StaleRef) => assert_eq!(world.call(0, 0, |_| ()), Err(StaleRef)),
             }
             destroyer.join().unwrap();
         });
@@ -474,7 +474,7 @@ fn destruction_against_a_swap() {
         // What was replaced is kept until here.
         let swapped = swapper.join().unwrap();
         assert!(called == Ok(1) || (swapped.is_ok() && called == Ok(2)));
-        assert_eq!(world.call(0, 0, |_| ()), Err(Stale));
+        assert_eq!(world.call(0, 0, |_| ()), Err(StaleRef));
         assert!(!world.object().destroy(&world.tables, NAME));
     });
 }
@@ -536,7 +536,7 @@ struct Noting {
 unsafe impl Sync for Noting {}
 
 impl Interposer for Noting {
-    fn before(&self, _: &Call) -> Result<(), Rejected> {
+    fn before(&self, _: &Call) -> Result<(), CallRejected> {
         // SAFETY: as above.
         self.calls.with_mut(|calls| unsafe { *calls += 1 });
         Ok(())

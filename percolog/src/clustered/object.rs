@@ -27,18 +27,18 @@ use core::fmt;
 
 /// The object has been destroyed, or the reference is one of no object.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Stale;
+pub struct StaleRef;
 
-impl fmt::Display for Stale {
+impl fmt::Display for StaleRef {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("the object has been destroyed, or the reference is one of no object")
     }
 }
 
-impl core::error::Error for Stale {}
+impl core::error::Error for StaleRef {}
 
-impl From<namespace::Stale> for Stale {
-    fn from(_: namespace::Stale) -> Self {
+impl From<namespace::StaleId> for StaleRef {
+    fn from(_: namespace::StaleId) -> Self {
         Self
     }
 }
@@ -128,7 +128,7 @@ impl<I: ?Sized + Sync + 'static> Object<I> {
         tables: &Tables,
         name: Name,
         caller: &impl Caller,
-    ) -> Result<*const I, Stale> {
+    ) -> Result<*const I, StaleRef> {
         let (slot, chip) = (caller.slot(), caller.chip());
         let mut backoff = Backoff::new();
         loop {
@@ -167,20 +167,20 @@ impl<I: ?Sized + Sync + 'static> Object<I> {
     }
 
     /// The present arrangement.
-    pub(super) fn present(&self) -> Result<Arc<Arrangement<I>>, Stale> {
+    pub(super) fn present(&self) -> Result<Arc<Arrangement<I>>, StaleRef> {
         self.with(|state| {
             if state.destroyed {
-                return Err(Stale);
+                return Err(StaleRef);
             }
             Ok(Arc::clone(&state.present))
         })
     }
 
     /// Takes the bindings away, and holds everybody back.
-    pub(super) fn hold_back(&self, tables: &Tables, name: Name) -> Result<(), Stale> {
+    pub(super) fn hold_back(&self, tables: &Tables, name: Name) -> Result<(), StaleRef> {
         self.with(|state| {
             if state.destroyed {
-                return Err(Stale);
+                return Err(StaleRef);
             }
             state.unbind(tables, name);
             state.held_back = HeldBack::Everybodys(Holder::me());
@@ -241,9 +241,9 @@ impl<I: ?Sized + Sync + 'static> Object<I> {
 
 impl<I: ?Sized + Sync + 'static> State<I> {
     /// What the caller may use.
-    fn find(&mut self, caller: &impl Caller) -> Result<Found<&Arc<Arrangement<I>>>, Stale> {
+    fn find(&mut self, caller: &impl Caller) -> Result<Found<&Arc<Arrangement<I>>>, StaleRef> {
         if self.destroyed {
-            return Err(Stale);
+            return Err(StaleRef);
         }
         let waits = match &self.held_back {
             HeldBack::Nobodys => false,
@@ -271,7 +271,7 @@ impl<I: ?Sized + Sync + 'static> State<I> {
         caller: &impl Caller,
         arrangement: &Arc<Arrangement<I>>,
         entrance: *const I,
-    ) -> Result<Found<()>, Stale> {
+    ) -> Result<Found<()>, StaleRef> {
         let present = match self.find(caller)? {
             Found::Here(present) => present,
             Found::Wait => return Ok(Found::Wait),

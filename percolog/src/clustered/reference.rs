@@ -1,12 +1,12 @@
 //! What callers have: references, and sections to use them in.
 
 use super::arrangement::{Arrangement, Implementation};
-use super::object::{Caller, Object, Stale};
+use super::object::{Caller, Object, StaleRef};
 use super::representatives::Incarnation;
 use super::root::Root;
 use super::translation::{INDICES, Tables};
 use crate::cpu::{self, CoreId};
-use crate::namespace::{self, Id, Namespace, Reason};
+use crate::namespace::{self, Id, InsertReason, Namespace};
 use crate::reclaim::{self, Domain, Mark};
 use alloc::sync::Arc;
 use alloc::vec::Vec;
@@ -19,7 +19,7 @@ use core::marker::PhantomData;
 pub(super) static DOMAIN: Domain = Domain::new();
 
 /// The objects: the global translation table.
-static OBJECTS: Namespace<'static, Anchor> = namespace::Builder::new()
+static OBJECTS: Namespace<'static, Anchor> = namespace::NamespaceBuilder::new()
     .max_ids(INDICES as u32)
     .build(&DOMAIN);
 
@@ -35,7 +35,7 @@ struct Anchor {
 ///
 /// It belongs to its thread; sections nest. What it costs, and what it means to keep one open, [`reclaim::Section`] says.
 #[must_use = "the section ends when this is dropped"]
-pub struct Section {
+pub struct ObjectSection {
     section: reclaim::Section<'static>,
 }
 
@@ -46,13 +46,13 @@ pub struct Section {
 /// # Panics
 /// If millions of sections are open at once.
 #[inline(always)]
-pub fn enter() -> Section {
-    Section {
+pub fn enter() -> ObjectSection {
+    ObjectSection {
         section: DOMAIN.enter(),
     }
 }
 
-impl Section {
+impl ObjectSection {
     /// Leaves and enters again; see [`reclaim::Section::renew`].
     #[inline]
     pub fn renew(&mut self) -> bool {
@@ -60,14 +60,14 @@ impl Section {
     }
 }
 
-impl fmt::Debug for Section {
+impl fmt::Debug for ObjectSection {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Section").finish_non_exhaustive()
+        f.debug_struct("ObjectSection").finish_non_exhaustive()
     }
 }
 
 /// A caller that a section proves to be one.
-struct Here<'a>(&'a Section);
+struct Here<'a>(&'a ObjectSection);
 
 impl Caller for Here<'_> {
     fn slot(&self) -> CoreId {
@@ -85,33 +85,33 @@ impl Caller for Here<'_> {
 
 /// There is no room for another object.
 #[derive(Clone, Copy)]
-pub struct Full<R> {
+pub struct CreateError<R> {
     /// What was to stand behind it.
     pub root: R,
     /// What there is not.
-    pub reason: Reason,
+    pub reason: InsertReason,
 }
 
-impl<R> fmt::Debug for Full<R> {
+impl<R> fmt::Debug for CreateError<R> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Full")
+        f.debug_struct("CreateError")
             .field("reason", &self.reason)
             .finish_non_exhaustive()
     }
 }
 
-impl<R> fmt::Display for Full<R> {
+impl<R> fmt::Display for CreateError<R> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         self.reason.fmt(f)
     }
 }
 
-impl<R> core::error::Error for Full<R> {}
+impl<R> core::error::Error for CreateError<R> {}
 
 /// A reference to an object, by its interface: an index and a generation, eight bytes (an `Option` of one, too), `Copy`.
 ///
 /// It says nothing about what stands behind the interface, nor does it keep the object alive: an object lives until it is
-/// [destroyed](Self::destroy), and from then on calls return [`Stale`].
+/// [destroyed](Self::destroy), and from then on calls return [`StaleRef`].
 pub struct ObjectRef<I: ?Sized> {
     id: Id<Anchor>,
     interface: PhantomData<fn() -> *const I>,
@@ -137,7 +137,7 @@ pub fn create<R: Root>(root: R) -> ObjectRef<R::Interface> {
 ///
 /// # Errors
 /// If there are 33 million objects, those included that were destroyed and may be in use, or no memory for more: the root comes back.
-pub fn try_create<R: Root>(root: R) -> Result<ObjectRef<R::Interface>, Full<R>> {
+pub fn try_create<R: Root>(root: R) -> Result<ObjectRef<R::Interface>, CreateError<R>> {
     let implementation: Arc<dyn Implementation<R::Interface>> = Arc::new(Incarnation::new(root));
     // Nobody asks for the name before there are interposers.
     let object = Object::new(Arrangement::new(0, implementation, Vec::new()));
@@ -146,8 +146,8 @@ pub fn try_create<R: Root>(root: R) -> Result<ObjectRef<R::Interface>, Full<R>> 
     };
     match OBJECTS.insert(anchor) {
         Ok(id) => Ok(ObjectRef::new(id)),
-        Err(namespace::Exhausted { value, reason }) => match root_of::<R>(value) {
-            Some(root) => Err(Full { root, reason }),
+        Err(namespace::InsertError { value, reason }) => match root_of::<R>(value) {
+            Some(root) => Err(CreateError { root, reason }),
             None => unreachable!("nobody else has ever had it"),
         },
     }
@@ -201,8 +201,8 @@ impl<I: ?Sized + Sync + 'static> ObjectRef<I> {
     ///
     /// # Errors
     /// If there is no such object, or it has another interface.
-    pub fn from_bits(bits: u64) -> Result<Self, Stale> {
-        let id = Id::from_bits(bits).ok_or(Stale)?;
+    pub fn from_bits(bits: u64) -> Result<Self, StaleRef> {
+        let id = Id::from_bits(bits).ok_or(StaleRef)?;
         let reference = Self::new(id);
         reference.find(&enter()).map(|_| reference)
     }
@@ -213,7 +213,7 @@ impl<I: ?Sized + Sync + 'static> ObjectRef<I> {
     /// for long, and get it again where the newest implementation matters.
     ///
     /// *Progress:* wait-free if the slot has called the object before, and neither it nor its interposers have been exchanged since. Else blocking: waits for threads that make a
-    /// representative of *this* object, and for a swap of it with [`Policy::Wait`](super::Policy::Wait). *Cost:* a look at the slot's
+    /// representative of *this* object, and for a swap of it with [`SwapPolicy::Wait`](super::SwapPolicy::Wait). *Cost:* a look at the slot's
     /// own table, 1 to 2 ns; no shared line is written, or read that is ever written. Else some allocations.
     ///
     /// # Errors
@@ -222,7 +222,7 @@ impl<I: ?Sized + Sync + 'static> ObjectRef<I> {
     /// # Panics
     /// Where [`Root::create`] does. If it is called from there, or by the thread that swaps this object and holds its callers back.
     #[inline(always)]
-    pub fn get(self, section: &Section) -> Result<&I, Stale> {
+    pub fn get(self, section: &ObjectSection) -> Result<&I, StaleRef> {
         match TABLES.find(cpu::current(), self.index(), self.generation()) {
             // SAFETY: bound by `miss` for an object with this index and generation, which has this interface: a reference is made with
             // the object, or compared with it. It was bound while the section was open, so what it leads to stays until that ends.
@@ -233,7 +233,7 @@ impl<I: ?Sized + Sync + 'static> ObjectRef<I> {
 
     #[cold]
     #[inline(never)]
-    fn miss(self, section: &Section) -> Result<&I, Stale> {
+    fn miss(self, section: &ObjectSection) -> Result<&I, StaleRef> {
         let object = self.find(section)?;
         let entrance = object.bind(&TABLES, self.name(), &Here(section))?;
         // SAFETY: it leads to what was the object's arrangement while the section was open, and stays until that ends.
@@ -250,7 +250,7 @@ impl<I: ?Sized + Sync + 'static> ObjectRef<I> {
     /// assert_eq!(object.call(|it| it.double(4)), Ok(8));
     /// object.destroy()?;
     /// assert!(object.call(|it| it.double(4)).is_err());
-    /// # Ok::<(), clustered::Stale>(())
+    /// # Ok::<(), clustered::StaleRef>(())
     /// ```
     ///
     /// *Progress and cost:* as of `get`, and of a section.
@@ -261,7 +261,7 @@ impl<I: ?Sized + Sync + 'static> ObjectRef<I> {
     /// # Panics
     /// As `get`, and where `f` does.
     #[inline(always)]
-    pub fn call<T>(self, f: impl FnOnce(&I) -> T) -> Result<T, Stale> {
+    pub fn call<T>(self, f: impl FnOnce(&I) -> T) -> Result<T, StaleRef> {
         let section = enter();
         self.get(&section).map(f)
     }
@@ -276,9 +276,9 @@ impl<I: ?Sized + Sync + 'static> ObjectRef<I> {
     ///
     /// # Errors
     /// If it has been destroyed already: of several calls, one destroys it.
-    pub fn destroy(self) -> Result<(), Stale> {
+    pub fn destroy(self) -> Result<(), StaleRef> {
         if !self.find(&enter())?.destroy(&TABLES, self.name()) {
-            return Err(Stale);
+            return Err(StaleRef);
         }
         // Runs destructors, of what was destroyed before: so not in a section.
         OBJECTS.remove(self.id)?;
@@ -299,21 +299,21 @@ impl<I: ?Sized + Sync + 'static> ObjectRef<I> {
     ///
     /// # Errors
     /// If it has been destroyed.
-    pub fn bound_slots(self) -> Result<usize, Stale> {
+    pub fn bound_slots(self) -> Result<usize, StaleRef> {
         Ok(self.find(&enter())?.bound())
     }
 
     /// The object, for as long as the section lasts.
-    fn find(self, section: &Section) -> Result<&Object<I>, Stale> {
+    fn find(self, section: &ObjectSection) -> Result<&Object<I>, StaleRef> {
         let anchor = OBJECTS.get(&section.section, self.id)?;
-        anchor.object.downcast_ref().ok_or(Stale)
+        anchor.object.downcast_ref().ok_or(StaleRef)
     }
 
     /// The object itself, to be kept beyond a section.
-    pub(super) fn object(self) -> Result<Arc<Object<I>>, Stale> {
+    pub(super) fn object(self) -> Result<Arc<Object<I>>, StaleRef> {
         let section = enter();
         let anchor = OBJECTS.get(&section.section, self.id)?;
-        anchor.object.clone().downcast().map_err(|_| Stale)
+        anchor.object.clone().downcast().map_err(|_| StaleRef)
     }
 }
 
@@ -364,9 +364,9 @@ pub fn collect() -> usize {
 ///
 /// *Progress:* wait-free. *Cost:* some lines of each slot.
 #[must_use]
-pub fn stats() -> Stats {
+pub fn stats() -> ObjectStats {
     let objects = OBJECTS.stats();
-    Stats {
+    ObjectStats {
         objects: OBJECTS.len() as u64,
         waiting: objects.waiting as u64,
         replaced: DOMAIN.stats().unreclaimed,
@@ -377,7 +377,7 @@ pub fn stats() -> Stats {
 /// See [`stats`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
-pub struct Stats {
+pub struct ObjectStats {
     /// Objects that have not been destroyed.
     pub objects: u64,
     /// Indices of objects that have been destroyed, and may still be in use.

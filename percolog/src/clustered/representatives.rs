@@ -184,7 +184,7 @@ impl<P> fmt::Debug for Representatives<'_, P> {
 /// count.call(|it| it.add(3))?;
 /// assert_eq!(count.call(|it| it.sum())?, 3);
 /// count.destroy()?;
-/// # Ok::<(), clustered::Stale>(())
+/// # Ok::<(), clustered::StaleRef>(())
 /// ```
 pub struct Siblings<P> {
     registry: Weak<Registry<P>>,

@@ -48,7 +48,7 @@ use core::marker::PhantomData;
 /// let limit = clustered::create(ByChip { most: Arc::new(AtomicU64::new(10)) });
 /// assert!(!limit.call(|it| it.admits(11))?);
 /// limit.destroy()?;
-/// # Ok::<(), clustered::Stale>(())
+/// # Ok::<(), clustered::StaleRef>(())
 /// ```
 pub trait Root: Send + Sync + Sized + 'static {
     /// What callers see: a trait object, as a rule. `Sync`, since a thread may migrate in the middle of a call, and another one
@@ -178,7 +178,7 @@ impl<P> fmt::Debug for Place<'_, P> {
 /// log.call(|log| log.note("began"))?;
 /// assert_eq!(log.call(|log| log.len())?, 1);
 /// log.destroy()?;
-/// # Ok::<(), clustered::Stale>(())
+/// # Ok::<(), clustered::StaleRef>(())
 /// ```
 pub struct Shared<T, I: ?Sized> {
     value: Arc<T>,
@@ -202,14 +202,14 @@ impl<T: Send + Sync + 'static, I: ?Sized + Sync + 'static> Shared<T, I> {
 
 impl<T: Send + Sync + 'static, I: ?Sized + Sync + 'static> Root for Shared<T, I> {
     type Interface = I;
-    type Rep = Made<Arc<T>, T, I>;
+    type Rep = ValueRep<Arc<T>, T, I>;
 
     fn placement(&self) -> Placement {
         Placement::One
     }
 
     fn create(&self, _place: &Place<'_, Self::Rep>) -> Self::Rep {
-        Made {
+        ValueRep {
             value: self.value.clone(),
             interface: self.interface,
             of: PhantomData,
@@ -243,7 +243,7 @@ impl<T, I: ?Sized> fmt::Debug for Shared<T, I> {
 /// ));
 /// assert!(names.call(|it| it.name())?.starts_with("slot "));
 /// names.destroy()?;
-/// # Ok::<(), clustered::Stale>(())
+/// # Ok::<(), clustered::StaleRef>(())
 /// ```
 pub struct Distributed<F, T, I: ?Sized> {
     placement: Placement,
@@ -253,7 +253,7 @@ pub struct Distributed<F, T, I: ?Sized> {
 
 impl<F, T, I> Distributed<F, T, I>
 where
-    F: Fn(&Place<'_, Made<T, T, I>>) -> T + Send + Sync + 'static,
+    F: Fn(&Place<'_, ValueRep<T, T, I>>) -> T + Send + Sync + 'static,
     T: Send + Sync + 'static,
     I: ?Sized + Sync + 'static,
 {
@@ -269,19 +269,19 @@ where
 
 impl<F, T, I> Root for Distributed<F, T, I>
 where
-    F: Fn(&Place<'_, Made<T, T, I>>) -> T + Send + Sync + 'static,
+    F: Fn(&Place<'_, ValueRep<T, T, I>>) -> T + Send + Sync + 'static,
     T: Send + Sync + 'static,
     I: ?Sized + Sync + 'static,
 {
     type Interface = I;
-    type Rep = Made<T, T, I>;
+    type Rep = ValueRep<T, T, I>;
 
     fn placement(&self) -> Placement {
         self.placement
     }
 
     fn create(&self, place: &Place<'_, Self::Rep>) -> Self::Rep {
-        Made {
+        ValueRep {
             value: (self.make)(place),
             interface: self.interface,
             of: PhantomData,
@@ -302,21 +302,21 @@ impl<F, T, I: ?Sized> fmt::Debug for Distributed<F, T, I> {
 }
 
 /// The representative of a [`Shared`] or [`Distributed`] value.
-pub struct Made<V, T, I: ?Sized> {
+pub struct ValueRep<V, T, I: ?Sized> {
     value: V,
     interface: fn(&T) -> &I,
     of: PhantomData<fn(&T) -> &I>,
 }
 
-impl<V, T, I: ?Sized> Made<V, T, I> {
+impl<V, T, I: ?Sized> ValueRep<V, T, I> {
     /// The value.
     pub fn value(&self) -> &V {
         &self.value
     }
 }
 
-impl<V, T, I: ?Sized> fmt::Debug for Made<V, T, I> {
+impl<V, T, I: ?Sized> fmt::Debug for ValueRep<V, T, I> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Made").finish_non_exhaustive()
+        f.debug_struct("ValueRep").finish_non_exhaustive()
     }
 }

@@ -7,7 +7,7 @@
 //! |---|---|---|---|
 //! | [`Cache`] | values by key, in so many bytes, with lifetimes; what was not used for long goes first | locks of its chain, and of its list if room is made | follows a chain in a section, and notes in its thread's own lines that it did |
 //! | [`EventQueue`] | many producers, one order, one live consumer | an append to the core's own log | the consumer takes all that has come |
-//! | `Latest` | what another structure showed last | that structure's own | wait-free, of a view that is stale by a bound |
+//! | `Snapshots` | what another structure showed last | that structure's own | wait-free, of a view that is stale by a bound |
 //! | [`Lru`] | the keys of a cache, in the order in which they were last used | an append, or nothing at all if the core has touched the key before | whoever evicts brings the logs together |
 //! | [`Map`] | a hash map that is looked up without locks | locks its entry, or the one in front | writes nothing |
 //! | [`OrderedList`] | a few entries in the order of their keys, the same way | the same | writes nothing, and goes through what lies in front |
@@ -20,7 +20,7 @@
 //! operations of the log, and what such a collection promises of order is what [`oplog`](crate::oplog) promises. (The one
 //! exception wakes threads that sleep, and carries no data.) Those that have answers to give at once stand on no log, and say why
 //! what they answer is true: in [`PerCoreList`] and [`TableCache`] each core's part has a lock that its own core takes; in [`Map`] and
-//! [`OrderedList`] ([`ordered`]) each entry has one, and lookups take none; nor do those of [`Cache`], whose locks are those of who
+//! [`OrderedList`] ([`map`]) each entry has one, and lookups take none; nor do those of [`Cache`], whose locks are those of who
 //! changes it.
 //!
 //! Boyd-Wickizer, *Optimizing Communication Bottlenecks in Multiprocessor Operating System Kernels*, §3.3 (inotify), §5.2
@@ -31,24 +31,26 @@
 pub mod cache;
 pub mod event_queue;
 // Under loom there are no sections to read views in.
-#[cfg(all(feature = "std", not(percolog_loom)))]
-mod latest;
 mod lru;
-pub mod ordered;
+pub mod map;
 mod per_core_list;
-pub mod registry;
-pub mod set;
+mod registry;
+mod set;
+#[cfg(all(feature = "std", not(percolog_loom)))]
+mod snapshots;
 mod table_cache;
 
 #[cfg(not(percolog_loom))]
-pub use cache::Cache;
-pub use event_queue::EventQueue;
-#[cfg(all(feature = "std", not(percolog_loom)))]
-pub use latest::{Latest, Source, View};
+pub use cache::calls::Cache;
+pub use event_queue::queue::EventQueue;
 pub use lru::{Lru, LruBuilder};
 #[cfg(not(percolog_loom))]
-pub use ordered::{Map, OrderedList};
+pub use map::hash_map::Map;
+#[cfg(not(percolog_loom))]
+pub use map::ordered_list::OrderedList;
 pub use per_core_list::PerCoreList;
-pub use registry::Registry;
-pub use set::Set;
+pub use registry::{Listing, Registration, Registry};
+pub use set::{Set, SetState};
+#[cfg(all(feature = "std", not(percolog_loom)))]
+pub use snapshots::{SnapshotRef, SnapshotSource, Snapshots};
 pub use table_cache::TableCache;

@@ -43,14 +43,15 @@
 //! of open files, which every open and close had to lock, is the example.
 
 use crate::cpu::{Environment, Native};
-use crate::oplog::{Absorb, Birth, Builder, Death, Logged, Operation, unique};
+use crate::oplog::{
+    Absorb, AddToken, LogStats, Logged, LoggedBuilder, Operation, RemoveToken, Synchronized,
+    token_pair,
+};
 use crate::sync::const_fn;
 use core::fmt;
 use core::hash::{BuildHasherDefault, Hasher};
 use core::ops::Deref;
 use hashbrown::HashMap;
-
-pub use crate::oplog::{Stats, Synchronized};
 
 /// Entries that come and go on all cores, and are listed rarely.
 ///
@@ -99,8 +100,8 @@ impl Hasher for Spread {
 
 /// The operations: an entry comes, or goes.
 enum Change<T> {
-    Register(Birth, T),
-    Unregister(Death),
+    Register(AddToken, T),
+    Unregister(RemoveToken),
 }
 
 impl<T: Send> Operation<Entries<T>> for Change<T> {
@@ -118,8 +119,8 @@ impl<T: Send> Operation<Entries<T>> for Change<T> {
 
     fn absorb(&self) -> Absorb<'_> {
         match self {
-            Self::Register(birth, _) => Absorb::Begin(birth),
-            Self::Unregister(death) => Absorb::End(death),
+            Self::Register(birth, _) => Absorb::Add(birth),
+            Self::Unregister(death) => Absorb::Remove(death),
         }
     }
 }
@@ -136,9 +137,10 @@ impl<T: Send> Registry<T> {
 impl<T: Send, E: Environment> Registry<T, E> {
     const_fn! {
         /// A registry in an environment of its own: for tests that force migrations and clock skew.
+        #[doc(hidden)]
         pub const fn new_in(environment: E) -> Self {
             Self {
-                log: Builder::new()
+                log: LoggedBuilder::new()
                     // Finding partners across cores takes a look into an index for each entry, and so does executing them.
                     .absorb_while_merging(false)
                     // Nobody waits for who lists.
@@ -174,7 +176,7 @@ impl<T: Send, E: Environment> Registry<T, E> {
     /// assert_eq!(sessions.len(), 0);
     /// ```
     pub fn register_in<R: Deref<Target = Self>>(registry: R, value: T) -> Registration<R> {
-        let (birth, death) = unique();
+        let (birth, death) = token_pair();
         registry.register_as(birth, value);
         Registration {
             registry,
@@ -187,22 +189,22 @@ impl<T: Send, E: Environment> Registry<T, E> {
     ///
     /// ```
     /// use percolog::collections::Registry;
-    /// use percolog::oplog::unique;
+    /// use percolog::oplog::token_pair;
     ///
     /// let registry = Registry::new();
-    /// let (birth, death) = unique();
+    /// let (birth, death) = token_pair();
     /// registry.register_as(birth, 7);
     /// assert_eq!(registry.len(), 1);
     /// registry.unregister(death);
     /// assert_eq!(registry.len(), 0);
     /// ```
-    pub fn register_as(&self, birth: Birth, value: T) {
+    pub fn register_as(&self, birth: AddToken, value: T) {
         self.log.queue(Change::Register(birth, value));
     }
 
     /// Unregisters what was registered under the other half of an identity. If it has not been registered before (or in another
     /// registry), nothing happens, now or later.
-    pub fn unregister(&self, death: Death) {
+    pub fn unregister(&self, death: RemoveToken) {
         self.log.queue(Change::Unregister(death));
     }
 
@@ -248,7 +250,7 @@ impl<T: Send, E: Environment> Registry<T, E> {
     }
 
     /// What deferring has cost so far. Locks each core's queue for a moment.
-    pub fn stats(&self) -> Stats {
+    pub fn stats(&self) -> LogStats {
         self.log.stats()
     }
 }
@@ -273,22 +275,22 @@ impl<T: Send, E: Environment> fmt::Debug for Registry<T, E> {
 pub struct Registration<R: Deref<Target: Unregister>> {
     registry: R,
     /// There until this is dropped.
-    death: Option<Death>,
+    death: Option<RemoveToken>,
 }
 
 use sealed::Unregister;
 
 mod sealed {
-    use super::Death;
+    use super::RemoveToken;
 
     /// A registry of whatever, in whatever environment: a handle needs to know no more.
     pub trait Unregister {
-        fn unregister(&self, death: Death);
+        fn unregister(&self, death: RemoveToken);
     }
 }
 
 impl<T: Send, E: Environment> Unregister for Registry<T, E> {
-    fn unregister(&self, death: Death) {
+    fn unregister(&self, death: RemoveToken) {
         Self::unregister(self, death);
     }
 }

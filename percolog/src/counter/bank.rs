@@ -36,7 +36,7 @@ use super::ids::{Place, Places};
 use super::memory::Zero;
 use super::rows::{Row, Rows};
 use super::word::{State, Word};
-use crate::cpu::barrier::{self, Mode};
+use crate::cpu::barrier::{self, BarrierMode};
 use crate::cpu::lease::{self, LEASES};
 use crate::cpu::undivided::undivided;
 use crate::sync::atomic::{AtomicI64, AtomicU64, AtomicUsize, Ordering};
@@ -530,11 +530,11 @@ impl First<'_> {
 const CAN_TAKE_BACK: bool = cfg!(any(feature = "std", percolog_loom));
 
 /// The mode of the barrier that orders the looks at the uses against the uses, if there is one.
-fn barrier_between_adds() -> Option<Mode> {
+fn barrier_between_adds() -> Option<BarrierMode> {
     #[cfg(percolog_loom)]
-    return Some(Mode::Fence);
+    return Some(BarrierMode::Fence);
     #[cfg(not(percolog_loom))]
-    Some(barrier::mode()).filter(|mode| CAN_TAKE_BACK && *mode == Mode::Membarrier)
+    Some(barrier::mode()).filter(|mode| CAN_TAKE_BACK && *mode == BarrierMode::Membarrier)
 }
 
 /// A use of a row, during which no share of it is taken back.
@@ -613,7 +613,7 @@ fn light() {
     #[cfg(not(percolog_loom))]
     crate::sync::atomic::compiler_fence(Ordering::SeqCst);
     #[cfg(percolog_loom)]
-    barrier::light(Mode::Fence);
+    barrier::light(BarrierMode::Fence);
 }
 
 #[cfg(test)]

@@ -249,7 +249,7 @@ fn a_counter_becomes_hot_by_threads_that_take_turns_or_large_amounts() {
 
 /// Shares can be taken back where adds need no fence for it.
 fn takes_back() -> bool {
-    crate::cpu::barrier::mode() == crate::cpu::barrier::Mode::Membarrier
+    crate::cpu::barrier::mode() == crate::cpu::barrier::BarrierMode::Membarrier
 }
 
 #[test]

@@ -17,7 +17,7 @@
 //! |---|---|---|
 //! | store *x*; `light`; load *y* | store *y*; `heavy`, which returned `true`; load *x* | yes |
 //! | store *x*; `heavy`; load *y* | store *y*; `heavy`; load *x* | yes |
-//! | store *x*; `light`; load *y* | store *y*; `light`; load *x* | only in [`Mode::Fence`] |
+//! | store *x*; `light`; load *y* | store *y*; `light`; load *x* | only in [`BarrierMode::Fence`] |
 //!
 //! Why: the kernel puts a full barrier into the light side's instructions at some point between the
 //! start and the end of the call. The light side's program order has that point before its load, and
@@ -53,7 +53,7 @@ use core::fmt;
 /// How the two sides of an exchange of stores and loads are kept in order.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[non_exhaustive]
-pub enum Mode {
+pub enum BarrierMode {
     /// The frequent side has no barrier of its own; the rare side makes the kernel put one into every
     /// running thread (Linux).
     Membarrier,
@@ -61,7 +61,7 @@ pub enum Mode {
     Fence,
 }
 
-impl fmt::Display for Mode {
+impl fmt::Display for BarrierMode {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Self::Membarrier => "membarrier",
@@ -88,7 +88,7 @@ mod decided {
     pub(super) const NO_SUCH_CALL: u8 = 6;
 }
 
-/// The last decision with which the mode is [`Mode::Membarrier`].
+/// The last decision with which the mode is [`BarrierMode::Membarrier`].
 const LAST_MEMBARRIER: u8 = CHOSEN;
 
 const REASONS: [&str; 7] = [
@@ -110,11 +110,11 @@ const REASONS: [&str; 7] = [
 /// makes two system calls.
 #[inline]
 #[must_use]
-pub fn mode() -> Mode {
+pub fn mode() -> BarrierMode {
     if decision() <= LAST_MEMBARRIER {
-        Mode::Membarrier
+        BarrierMode::Membarrier
     } else {
-        Mode::Fence
+        BarrierMode::Fence
     }
 }
 
@@ -149,8 +149,8 @@ fn decide() -> u8 {
 #[cfg(feature = "std")]
 fn find() -> u8 {
     match chosen() {
-        Ok(Some(Mode::Fence)) => FENCE_CHOSEN,
-        Ok(Some(Mode::Membarrier)) => match system::register() {
+        Ok(Some(BarrierMode::Fence)) => FENCE_CHOSEN,
+        Ok(Some(BarrierMode::Membarrier)) => match system::register() {
             OFFERED => CHOSEN,
             refused => refused,
         },
@@ -169,13 +169,13 @@ const VARIABLE: &str = "PERCOLOG_BARRIER";
 
 /// What the environment asks for.
 #[cfg(feature = "std")]
-fn chosen() -> Result<Option<Mode>, super::InvalidVariable> {
+fn chosen() -> Result<Option<BarrierMode>, super::InvalidVariable> {
     let Some(value) = std::env::var_os(VARIABLE) else {
         return Ok(None);
     };
     match value.to_str() {
-        Some("fence") => Ok(Some(Mode::Fence)),
-        Some("membarrier") => Ok(Some(Mode::Membarrier)),
+        Some("fence") => Ok(Some(BarrierMode::Fence)),
+        Some("membarrier") => Ok(Some(BarrierMode::Membarrier)),
         _ => Err(super::InvalidVariable {
             name: VARIABLE,
             value: value.to_string_lossy().into_owned(),
@@ -187,10 +187,10 @@ fn chosen() -> Result<Option<Mode>, super::InvalidVariable> {
 /// Whether the environment asks for what is not one of the modes, or cannot be had here.
 #[cfg(feature = "std")]
 pub(super) fn check_variable() -> Result<(), super::InvalidVariable> {
-    if chosen()? == Some(Mode::Membarrier) && mode() == Mode::Fence {
+    if chosen()? == Some(BarrierMode::Membarrier) && mode() == BarrierMode::Fence {
         return Err(super::InvalidVariable {
             name: VARIABLE,
-            value: Mode::Membarrier.to_string(),
+            value: BarrierMode::Membarrier.to_string(),
             expected: "fence, where the kernel offers no expedited private membarrier",
         });
     }
@@ -203,9 +203,9 @@ pub(super) fn check_variable() -> Result<(), super::InvalidVariable> {
 /// *Progress:* wait-free. *Cost:* nothing, or a fence.
 #[cfg(feature = "alloc")]
 #[inline(always)]
-pub(crate) fn light(mode: Mode) {
+pub(crate) fn light(mode: BarrierMode) {
     #[cfg(not(percolog_loom))]
-    if mode == Mode::Membarrier {
+    if mode == BarrierMode::Membarrier {
         // The kernel's barrier, in the rare side's `heavy`, is this one's partner.
         atomic::compiler_fence(Ordering::SeqCst);
         return;
@@ -213,7 +213,7 @@ pub(crate) fn light(mode: Mode) {
     // A model in which nobody executes `heavy` meanwhile can leave the fence out, as the machine does: a fence hides what
     // is missing elsewhere.
     #[cfg(percolog_loom)]
-    if mode == Mode::Membarrier {
+    if mode == BarrierMode::Membarrier {
         return;
     }
     let _ = mode;
@@ -231,9 +231,9 @@ pub(crate) fn light(mode: Mode) {
 /// interrupts all processors on which threads of this process run.
 #[cfg(feature = "alloc")]
 #[must_use]
-pub(crate) fn heavy(mode: Mode) -> bool {
+pub(crate) fn heavy(mode: BarrierMode) -> bool {
     #[cfg(all(feature = "std", not(percolog_loom)))]
-    if mode == Mode::Membarrier {
+    if mode == BarrierMode::Membarrier {
         // The call is a full barrier on this thread as well, as far as the processor goes; the fences
         // say the same to the compiler.
         atomic::compiler_fence(Ordering::SeqCst);
@@ -323,7 +323,7 @@ mod tests {
         assert_eq!(mode(), first);
         assert_ne!(why(), REASONS[0]);
         assert_eq!(
-            first == Mode::Membarrier,
+            first == BarrierMode::Membarrier,
             [OFFERED, CHOSEN]
                 .map(|it| REASONS[it as usize])
                 .contains(&why())
@@ -334,8 +334,8 @@ mod tests {
     fn a_barrier_of_the_mode_happens() {
         light(mode());
         assert!(heavy(mode()));
-        light(Mode::Fence);
-        assert!(heavy(Mode::Fence));
+        light(BarrierMode::Fence);
+        assert!(heavy(BarrierMode::Fence));
     }
 
     /// Store, barrier, load on both sides, over and over; how often neither saw the other. (With no
@@ -384,7 +384,7 @@ mod tests {
         })
     }
 
-    fn one_side_always_sees(mode: Mode) {
+    fn one_side_always_sees(mode: BarrierMode) {
         let heavy = || assert!(heavy(mode));
         assert_eq!(rounds_missed([&|| light(mode), &heavy]), 0);
         assert_eq!(rounds_missed([&heavy, &heavy]), 0);
@@ -392,7 +392,7 @@ mod tests {
 
     #[test]
     fn fences_let_no_two_sides_miss_each_other() {
-        one_side_always_sees(Mode::Fence);
+        one_side_always_sees(BarrierMode::Fence);
     }
 
     #[test]

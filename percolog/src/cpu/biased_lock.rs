@@ -18,7 +18,7 @@
     reason = "what is here is used by rooms that some features leave out"
 )]
 
-use super::barrier::{self, Mode};
+use super::barrier::{self, BarrierMode};
 use crate::sync::atomic::{AtomicU32, Ordering};
 use crate::sync::{Backoff, UnsafeCell, const_fn};
 
@@ -86,7 +86,7 @@ impl<T> BiasedLock<T> {
     /// The caller is the only one who calls this for this lock until its guard is dropped: it holds the lease of the
     /// place, and is not inside already.
     #[inline(always)]
-    pub(crate) unsafe fn own(&self, mode: Mode) -> Owned<'_, T> {
+    pub(crate) unsafe fn own(&self, mode: BarrierMode) -> Owned<'_, T> {
         if !self.enter(mode) {
             self.enter_slowly(mode);
         }
@@ -98,7 +98,7 @@ impl<T> BiasedLock<T> {
     /// # Safety
     /// As for [`own`](Self::own).
     #[inline(always)]
-    pub(crate) unsafe fn try_own(&self, mode: Mode) -> Option<Owned<'_, T>> {
+    pub(crate) unsafe fn try_own(&self, mode: BarrierMode) -> Option<Owned<'_, T>> {
         if self.enter(mode) {
             return Some(Owned { lock: self });
         }
@@ -135,13 +135,13 @@ impl<T> BiasedLock<T> {
     }
 
     #[inline(always)]
-    fn enter(&self, mode: Mode) -> bool {
+    fn enter(&self, mode: BarrierMode) -> bool {
         self.announce(mode) == OPEN
     }
 
     /// Says that the owner is inside, and returns who keeps it out.
     #[inline(always)]
-    fn announce(&self, mode: Mode) -> u32 {
+    fn announce(&self, mode: BarrierMode) -> u32 {
         // Relaxed: ordered by the barriers, see the module.
         self.inside.store(INSIDE, Ordering::Relaxed);
         barrier::light(mode);
@@ -150,7 +150,7 @@ impl<T> BiasedLock<T> {
     }
 
     #[cold]
-    fn enter_slowly(&self, mode: Mode) {
+    fn enter_slowly(&self, mode: BarrierMode) {
         let mut backoff = Backoff::new();
         loop {
             // Release: as in `Owned::drop`. The value was not touched now, but it was before.
@@ -172,7 +172,7 @@ impl<T> BiasedLock<T> {
     /// As for [`own`](Self::own).
     pub(crate) unsafe fn own_inside(
         &self,
-        mode: Mode,
+        mode: BarrierMode,
         is_inside: impl FnOnce() -> bool,
     ) -> Owned<'_, T> {
         let mut is_inside = Some(is_inside);
@@ -238,7 +238,7 @@ impl<T> BiasedLock<T> {
 
     /// What an owner does first, and no more of it: it is stopped before it looks whether it may enter.
     #[cfg(all(test, not(percolog_loom)))]
-    pub(crate) fn begin_to_own(&self, mode: Mode) {
+    pub(crate) fn begin_to_own(&self, mode: BarrierMode) {
         self.announce(mode);
     }
 
@@ -350,7 +350,7 @@ impl<T> Drop for Owned<'_, T> {
 /// used since the last visit.
 pub(crate) fn visit<'a, T: 'a>(
     locks: &[&'a BiasedLock<T>],
-    mode: Mode,
+    mode: BarrierMode,
     mut visit: impl FnMut(usize, &mut T),
 ) -> Result<(), Refused> {
     let mut frozen = Frozen::new(locks, mode)?;
@@ -369,7 +369,7 @@ pub(crate) fn visit<'a, T: 'a>(
 /// seen in the locks. Everything else is as with [`visit`], but that each owner is kept out until the end.
 pub(crate) fn visit_all<'a, T: 'a, A, R>(
     locks: &[&'a BiasedLock<T>],
-    mode: Mode,
+    mode: BarrierMode,
     first: A,
     mut fold: impl FnMut(A, &mut T) -> A,
     then: impl FnOnce(A) -> R,
@@ -386,7 +386,7 @@ pub(crate) fn visit_all<'a, T: 'a, A, R>(
 /// nothing.
 pub(crate) fn freeze_all<'a, T: 'a>(
     locks: impl Iterator<Item = &'a BiasedLock<T>> + Clone,
-    mode: Mode,
+    mode: BarrierMode,
 ) -> Result<(), Refused> {
     locks.clone().for_each(BiasedLock::freeze);
     if !barrier::heavy(mode) {
@@ -416,7 +416,7 @@ struct Frozen<'l, 'a, T> {
 }
 
 impl<'l, 'a, T> Frozen<'l, 'a, T> {
-    fn new(locks: &'l [&'a BiasedLock<T>], mode: Mode) -> Result<Self, Refused> {
+    fn new(locks: &'l [&'a BiasedLock<T>], mode: BarrierMode) -> Result<Self, Refused> {
         for lock in locks {
             lock.freeze();
         }
@@ -443,7 +443,7 @@ mod models {
     use loom::sync::Arc;
     use loom::thread;
 
-    const MODE: Mode = Mode::Fence;
+    const MODE: BarrierMode = BarrierMode::Fence;
 
     // All that races does so in threads of its own: the bounded search does not try to interrupt the one that a model
     // begins with.

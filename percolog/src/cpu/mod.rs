@@ -7,7 +7,7 @@
 //! own instead; leases and slots are numbered apart, so nothing done to the slots
 //! ([`bind`]) can put two writers on one leased place.
 //!
-//! Where a slot's number comes from, best first ([`source`] tells):
+//! Where a slot's number comes from, best first ([`slot_source`] tells):
 //!
 //! 1. the kernel's *concurrency id* (`mm_cid`) in the rseq area that glibc 2.35 or later registers:
 //!    compact, so that a process of 4 threads on a 128-processor machine uses 4 slots;
@@ -23,7 +23,7 @@ pub mod barrier;
 #[cfg(feature = "alloc")]
 pub(crate) mod biased_lock;
 pub mod clock;
-mod environment;
+pub(crate) mod environment;
 #[cfg(feature = "alloc")]
 pub(crate) mod lease;
 #[cfg(feature = "alloc")]
@@ -42,7 +42,8 @@ mod topology;
 #[cfg(feature = "alloc")]
 pub(crate) mod undivided;
 
-pub use environment::{Environment, Native};
+#[cfg(feature = "alloc")]
+pub(crate) use environment::{Environment, Native};
 #[cfg(feature = "alloc")]
 pub(crate) use own_lines::OwnLines;
 #[cfg(feature = "alloc")]
@@ -53,13 +54,15 @@ pub(crate) use platform::chip;
 #[cfg(all(feature = "alloc", not(feature = "std")))]
 pub(crate) use platform::without_preemption;
 #[cfg(not(feature = "std"))]
-pub use platform::{count, current, source};
+pub use platform::{count, current, slot_source};
 #[cfg(feature = "std")]
-pub use slot::{bind, current, source, unbind};
+pub use slot::{bind, current, slot_source, unbind};
 #[cfg(feature = "std")]
 pub(crate) use slot::{chip, without_preemption};
 #[cfg(feature = "std")]
-pub use topology::{AffinityError, InvalidVariable, allowed_cpus, count, set_affinity, variables};
+pub use topology::{
+    AffinityError, InvalidVariable, allowed_cpus, count, invalid_variables, set_affinity,
+};
 
 use core::fmt;
 

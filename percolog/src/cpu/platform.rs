@@ -117,7 +117,7 @@ mod at_link_time {
 
     /// Where slot numbers come from: the platform.
     #[must_use]
-    pub fn source() -> SlotSource {
+    pub fn slot_source() -> SlotSource {
         SlotSource::Platform
     }
 

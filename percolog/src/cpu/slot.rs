@@ -82,7 +82,7 @@ pub fn unbind() {
 
 /// Where the slot numbers of this process come from.
 #[must_use]
-pub fn source() -> SlotSource {
+pub fn slot_source() -> SlotSource {
     if OFFSET.load(Ordering::Relaxed) == UNKNOWN_OFFSET {
         find_area();
     }
@@ -289,7 +289,7 @@ mod tests {
 
     #[test]
     fn concurrent_threads_spread_over_slots_where_the_source_promises_it() {
-        if source() != SlotSource::Thread {
+        if slot_source() != SlotSource::Thread {
             return;
         }
         let barrier = std::sync::Arc::new(std::sync::Barrier::new(4));
@@ -315,7 +315,7 @@ mod tests {
 
     #[test]
     fn a_compact_source_stays_compact() {
-        if source() != SlotSource::ConcurrencyId {
+        if slot_source() != SlotSource::ConcurrencyId {
             return;
         }
         // The kernel's promise: an id is below the number of threads, and of processors.

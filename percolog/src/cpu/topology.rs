@@ -81,7 +81,7 @@ fn chosen_source() -> Result<(), InvalidVariable> {
 
 /// The environment variables that are set and have no effect because their value cannot be used.
 #[must_use]
-pub fn variables() -> Vec<InvalidVariable> {
+pub fn invalid_variables() -> Vec<InvalidVariable> {
     [
         chosen_count().err(),
         chosen_source().err(),

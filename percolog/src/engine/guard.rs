@@ -23,7 +23,7 @@ pub struct Synchronized<'a, S> {
 
 /// The state with every finished update in it, shared with other readers.
 #[must_use = "the object is free again as soon as the guard is dropped"]
-pub struct Shared<'a, S> {
+pub struct ReadGuard<'a, S> {
     door: Door<'a>,
     state: NonNull<S>,
     marker: PhantomData<(&'a S, *mut ())>,
@@ -33,7 +33,7 @@ pub struct Shared<'a, S> {
 // guard's owner, in `drop`.
 unsafe impl<S: Sync> Sync for Synchronized<'_, S> {}
 // SAFETY: as above.
-unsafe impl<S: Sync> Sync for Shared<'_, S> {}
+unsafe impl<S: Sync> Sync for ReadGuard<'_, S> {}
 
 impl<'a, S> Synchronized<'a, S> {
     /// # Safety
@@ -53,7 +53,7 @@ impl<'a, S> Synchronized<'a, S> {
     }
 
     /// Lets other readers in, with no update in between. *Progress:* wait-free.
-    pub fn downgrade(this: Self) -> Shared<'a, S>
+    pub fn downgrade(this: Self) -> ReadGuard<'a, S>
     where
         S: Sync,
     {
@@ -62,7 +62,7 @@ impl<'a, S> Synchronized<'a, S> {
         let door = this.door;
         door.poison_if_panicking();
         door.share();
-        Shared {
+        ReadGuard {
             door,
             state: this.state,
             marker: PhantomData,
@@ -70,7 +70,7 @@ impl<'a, S> Synchronized<'a, S> {
     }
 }
 
-impl<'a, S> Shared<'a, S> {
+impl<'a, S> ReadGuard<'a, S> {
     /// # Safety
     /// The calling thread has gone through `door` for shared use of the object whose state this is,
     /// and hands that use over to the guard.
@@ -99,7 +99,7 @@ impl<S> DerefMut for Synchronized<'_, S> {
     }
 }
 
-impl<S> Deref for Shared<'_, S> {
+impl<S> Deref for ReadGuard<'_, S> {
     type Target = S;
 
     fn deref(&self) -> &S {
@@ -115,7 +115,7 @@ impl<S> Drop for Synchronized<'_, S> {
     }
 }
 
-impl<S> Drop for Shared<'_, S> {
+impl<S> Drop for ReadGuard<'_, S> {
     fn drop(&mut self) {
         self.door.leave_shared();
     }
@@ -127,7 +127,7 @@ impl<S: fmt::Debug> fmt::Debug for Synchronized<'_, S> {
     }
 }
 
-impl<S: fmt::Debug> fmt::Debug for Shared<'_, S> {
+impl<S: fmt::Debug> fmt::Debug for ReadGuard<'_, S> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         (**self).fmt(f)
     }
@@ -139,7 +139,7 @@ impl<S: fmt::Display> fmt::Display for Synchronized<'_, S> {
     }
 }
 
-impl<S: fmt::Display> fmt::Display for Shared<'_, S> {
+impl<S: fmt::Display> fmt::Display for ReadGuard<'_, S> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         (**self).fmt(f)
     }

@@ -68,13 +68,13 @@ pub struct Full<O> {
     /// What could not be queued.
     pub operation: O,
     /// Why not.
-    pub reason: Reason,
+    pub reason: FullReason,
 }
 
 /// Why an operation was not queued.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
-pub enum Reason {
+pub enum FullReason {
     /// The slot's queue is at its limit.
     Limit,
     /// The slot's queue is in use by another thread just now.
@@ -86,7 +86,7 @@ pub enum Reason {
     Poisoned,
 }
 
-impl fmt::Display for Reason {
+impl fmt::Display for FullReason {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Self::Limit => "the slot's queue is at its limit",

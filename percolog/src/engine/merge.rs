@@ -3,7 +3,7 @@
 use super::batch::Merged;
 use super::contained::contained;
 use super::gate::Door;
-use super::guard::{Shared, SynchronizeError, Synchronized};
+use super::guard::{ReadGuard, SynchronizeError, Synchronized};
 use super::object::{Center, Object, Refusal, Wait};
 use super::queue::{Limits, Queue};
 use super::slots::{Slots, Stamps};
@@ -296,7 +296,10 @@ impl<S, Q: Queue<S>, E: Environment> Object<S, Q, E> {
         })
     }
 
-    pub(crate) fn read(&self, wait: Wait) -> Result<Shared<'_, S>, SynchronizeError<Shared<'_, S>>>
+    pub(crate) fn read(
+        &self,
+        wait: Wait,
+    ) -> Result<ReadGuard<'_, S>, SynchronizeError<ReadGuard<'_, S>>>
     where
         S: Sync,
     {
@@ -311,7 +314,7 @@ impl<S, Q: Queue<S>, E: Environment> Object<S, Q, E> {
         let poisoned = self.is_poisoned();
         if clean || poisoned {
             // SAFETY: we went through the door for shared use.
-            let guard = unsafe { Shared::new(door, state) };
+            let guard = unsafe { ReadGuard::new(door, state) };
             return if poisoned {
                 Err(SynchronizeError::Poisoned(guard))
             } else {

@@ -34,14 +34,14 @@ mod room;
 mod slots;
 mod stats;
 
-pub use guard::{Shared, SynchronizeError, Synchronized};
-pub use lent::CacheStats;
+pub use guard::{ReadGuard, SynchronizeError, Synchronized};
+pub use lent::LogCacheStats;
 pub(crate) use lent::{Cache, CacheOptions, Lent};
 pub(crate) use limits::Options;
-pub use limits::{Full, OnDrop, Policy, Reason};
+pub use limits::{Full, FullReason, OnDrop, Policy};
 pub(crate) use object::{Object, Wait};
 #[cfg(feature = "std")]
-pub use periodic::{Drain, Periodic};
-pub use queue::{Absorbed, Limits, Queue};
+pub use periodic::{Drain, DrainThread};
+pub(crate) use queue::{Absorbed, Limits, Queue};
 pub(crate) use slots::Origin;
-pub use stats::{Drained, MemoryUsage, Stats};
+pub use stats::{Drained, LogStats, MemoryUsage};

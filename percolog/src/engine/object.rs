@@ -3,11 +3,11 @@
 use super::batch::Merged;
 use super::dirty::DirtyMarks;
 use super::gate::{Door, Gate, is_panicking};
-use super::limits::{Full, OnDrop, Options, Policy, Reason};
+use super::limits::{Full, FullReason, OnDrop, Options, Policy};
 use super::queue::{Absorbed, Queue};
 use super::room::{Crowded, merge_or_grow, merge_unless_busy};
 use super::slots::{Bound, Origin, Slot, Slots, Stamps};
-use super::stats::{Account, Stats, Tally};
+use super::stats::{Account, LogStats, Tally};
 use crate::cpu::{self, CoreId, Environment};
 use crate::sync::{Isolated, Patience, SlotGuard, UnsafeCell, const_fn, held};
 use core::mem::ManuallyDrop;
@@ -158,7 +158,7 @@ impl<S, Q: Queue<S>, E: Environment> Object<S, Q, E> {
             let Some(mut held) = place.lock_briefly() else {
                 return Err(Full {
                     operation,
-                    reason: Reason::Busy,
+                    reason: FullReason::Busy,
                 });
             };
             let limit = match self.options.policy {
@@ -173,7 +173,7 @@ impl<S, Q: Queue<S>, E: Environment> Object<S, Q, E> {
                 here.absorb::<S>(self, operation, early, origin)
                     .map_err(|operation| Full {
                         operation,
-                        reason: Reason::Limit,
+                        reason: FullReason::Limit,
                     })?
             };
             drop(held);
@@ -273,7 +273,7 @@ impl<S, Q: Queue<S>, E: Environment> Object<S, Q, E> {
     pub(crate) fn queue_made<R>(
         &self,
         make: impl FnOnce() -> (Option<Q::Operation>, R) + Copy,
-    ) -> Result<R, Reason> {
+    ) -> Result<R, FullReason> {
         match self.append_made::<R, false>(make) {
             Some(made) => Ok(made),
             None => self.make_at_limit(make),
@@ -285,7 +285,7 @@ impl<S, Q: Queue<S>, E: Environment> Object<S, Q, E> {
     fn make_at_limit<R>(
         &self,
         make: impl FnOnce() -> (Option<Q::Operation>, R) + Copy,
-    ) -> Result<R, Reason> {
+    ) -> Result<R, FullReason> {
         if self.sweep()
             && let Some(made) = self.append_made::<R, true>(make)
         {
@@ -302,7 +302,7 @@ impl<S, Q: Queue<S>, E: Environment> Object<S, Q, E> {
                 Ok(made.unwrap_or_else(|| unreachable!("there was room")))
             }
             Policy::Grow | Policy::Full | Policy::Discard | Policy::MergeOrDiscard => {
-                Err(Reason::Limit)
+                Err(FullReason::Limit)
             }
         }
     }
@@ -338,9 +338,9 @@ impl<S, Q: Queue<S>, E: Environment> Object<S, Q, E> {
 
     /// Merges, at an updater's expense, what `gather` has brought into the slots' queues: as if a queue were at
     /// its limit.
-    pub(crate) fn make_room(&self, wait: Wait, gather: impl FnOnce()) -> Result<(), Reason> {
+    pub(crate) fn make_room(&self, wait: Wait, gather: impl FnOnce()) -> Result<(), FullReason> {
         if self.is_poisoned() {
-            return Err(Reason::Poisoned);
+            return Err(FullReason::Poisoned);
         }
         match self.enter(wait) {
             Ok(door) => {
@@ -348,8 +348,8 @@ impl<S, Q: Queue<S>, E: Environment> Object<S, Q, E> {
                 self.merge_for_updater(door);
                 Ok(())
             }
-            Err(Refusal::Held) => Err(Reason::Held),
-            Err(Refusal::Busy) => Err(Reason::Busy),
+            Err(Refusal::Held) => Err(FullReason::Held),
+            Err(Refusal::Busy) => Err(FullReason::Busy),
         }
     }
 
@@ -444,7 +444,7 @@ impl<S, Q: Queue<S>, E: Environment> Object<S, Q, E> {
             }),
             Policy::Grow | Policy::Full => Err(Full {
                 operation,
-                reason: Reason::Limit,
+                reason: FullReason::Limit,
             }),
             Policy::Discard => {
                 self.discard(operation);
@@ -496,9 +496,9 @@ impl<S, Q: Queue<S>, E: Environment> Object<S, Q, E> {
     }
 
     /// Adds up what the slots and the merges have counted. Locks each slot for a moment.
-    pub(crate) fn stats(&self) -> Stats {
+    pub(crate) fn stats(&self) -> LogStats {
         let account = &self.center.account;
-        let mut stats = Stats {
+        let mut stats = LogStats {
             merges: account.merges.get(),
             executed: account.executed.get(),
             absorbed: account.absorbed.get(),
@@ -509,7 +509,7 @@ impl<S, Q: Queue<S>, E: Environment> Object<S, Q, E> {
             ),
             clock_violations: account.clock_violations.get(),
             pending: account.unfinished.get() as usize,
-            ..Stats::default()
+            ..LogStats::default()
         };
         for (_, slot) in self.slots.iter() {
             let mut held = slot.lock();

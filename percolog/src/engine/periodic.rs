@@ -49,13 +49,13 @@ impl<P: Deref<Target: Drain>> Drain for Pin<P> {
 /// A child made by `fork` has no such thread; dropping its copy ends nothing and waits for nothing.
 ///
 /// ```
-/// use percolog::engine::Periodic;
+/// use percolog::oplog::DrainThread;
 /// use percolog::ldu::{Bag, Deferred, Entry};
 /// use std::sync::Arc;
 /// use std::time::Duration;
 ///
 /// let open = Arc::new(Deferred::new(Bag::new()));
-/// let timer = Periodic::every(Duration::from_millis(1))?;
+/// let timer = DrainThread::every(Duration::from_millis(1))?;
 /// timer.add(&open);
 /// open.insert(&Entry::new("a file"))?;
 /// while open.stats().pending > 0 {
@@ -64,13 +64,13 @@ impl<P: Deref<Target: Drain>> Drain for Pin<P> {
 /// drop(timer); // from now on by hand
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
-pub struct Periodic {
-    shared: Arc<Shared>,
+pub struct DrainThread {
+    shared: Arc<ReadGuard>,
     thread: Option<JoinHandle<()>>,
     process: u32,
 }
 
-struct Shared {
+struct ReadGuard {
     state: Mutex<State>,
     stopped: Condvar,
 }
@@ -99,13 +99,13 @@ impl Watched {
     }
 }
 
-impl Periodic {
+impl DrainThread {
     /// Starts the thread, which has nothing to do yet.
     ///
     /// # Errors
     /// If the system gives no thread.
     pub fn every(interval: Duration) -> io::Result<Self> {
-        let shared = Arc::new(Shared {
+        let shared = Arc::new(ReadGuard {
             state: Mutex::new(State {
                 objects: Vec::new(),
                 stop: false,
@@ -140,7 +140,7 @@ impl Periodic {
     }
 }
 
-impl Shared {
+impl ReadGuard {
     /// A panic under the lock leaves a list of objects, as sound as before.
     fn lock(&self) -> std::sync::MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
@@ -177,7 +177,7 @@ impl Shared {
     }
 }
 
-impl Drop for Periodic {
+impl Drop for DrainThread {
     /// Ends the thread, after what it is draining. On that thread itself, it ends when it is next awake.
     fn drop(&mut self) {
         if self.process != std::process::id() {
@@ -195,8 +195,8 @@ impl Drop for Periodic {
     }
 }
 
-impl fmt::Debug for Periodic {
+impl fmt::Debug for DrainThread {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Periodic").finish_non_exhaustive()
+        f.debug_struct("DrainThread").finish_non_exhaustive()
     }
 }

@@ -5,7 +5,7 @@ use core::panic::Location;
 /// What a queue is told when it is made.
 #[derive(Debug, Clone, Copy)]
 #[non_exhaustive]
-pub struct Limits {
+pub(crate) struct Limits {
     /// How many operations it usually holds at most.
     pub limit: usize,
     /// For how many operations room is made at once.
@@ -24,7 +24,7 @@ pub struct Limits {
 /// part of it, `apply`; Boyd-Wickizer §6.1).
 ///
 /// None of the methods may use the object the queue belongs to.
-pub trait Queue<S>: Send + Sized {
+pub(crate) trait Queue<S>: Send + Sized {
     /// What is queued.
     type Operation: Send;
 
@@ -145,7 +145,7 @@ pub trait Queue<S>: Send + Sized {
 
 /// Operations that an append has made ineffective.
 #[derive(Debug)]
-pub enum Absorbed<O> {
+pub(crate) enum Absorbed<O> {
     /// None.
     Nothing,
     /// An earlier operation was replaced.

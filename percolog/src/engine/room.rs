@@ -1,7 +1,7 @@
 //! An update that has found its queue full and is not to be refused: it merges, or waits for who does.
 
 use super::gate::Door;
-use super::limits::{Full, Reason};
+use super::limits::{Full, FullReason};
 use super::object::{Refusal, Wait};
 
 /// An object with a queue at its limit, as the update sees it that found it so.
@@ -38,15 +38,15 @@ pub(super) fn merge_or_grow<O>(
     mut append: impl FnMut(O) -> Result<(), O>,
 ) -> Result<(), Full<O>> {
     let mut reason = if object.is_poisoned() {
-        Reason::Poisoned
+        FullReason::Poisoned
     } else {
         match object.enter(Wait::No) {
             Ok(door) => {
                 object.merge_for_updater(door);
-                Reason::Limit
+                FullReason::Limit
             }
-            Err(Refusal::Held) => Reason::Held,
-            Err(Refusal::Busy) => Reason::Busy,
+            Err(Refusal::Held) => FullReason::Held,
+            Err(Refusal::Busy) => FullReason::Busy,
         }
     };
     loop {
@@ -55,7 +55,7 @@ pub(super) fn merge_or_grow<O>(
             Err(back) => operation = back,
         }
         // Waiting for oneself, or for nothing, cannot help.
-        if let Reason::Held | Reason::Poisoned = reason {
+        if let FullReason::Held | FullReason::Poisoned = reason {
             return Err(Full { operation, reason });
         }
         // Somebody else merges or reads, and the queue is at its hard limit: until they have taken it. All others that were
@@ -64,7 +64,7 @@ pub(super) fn merge_or_grow<O>(
             object.merge_for_updater(door);
         }
         if object.is_poisoned() {
-            reason = Reason::Poisoned;
+            reason = FullReason::Poisoned;
         }
     }
 }

@@ -8,7 +8,7 @@ use core::time::Duration;
 /// What an object's deferred updates have cost so far.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 #[non_exhaustive]
-pub struct Stats {
+pub struct LogStats {
     /// Slots that have ever updated the object.
     pub slots: usize,
     /// Operations queued and not yet executed.

@@ -1,13 +1,13 @@
 //! The container as its users see it.
 
 use super::container::Container;
-use super::entry::{Entry, Refused};
+use super::entry::{Entry, UpdateError};
 use super::identity::Identity;
 use super::node::{CLAIMED, Open, Step, Ticket};
 use super::queue::Log;
 use crate::cpu::{Environment, Native};
 use crate::engine::{
-    Drained, Object, OnDrop, Options, Policy, Reason, Shared, Stats, SynchronizeError,
+    Drained, FullReason, LogStats, Object, OnDrop, Options, Policy, ReadGuard, SynchronizeError,
     Synchronized, Wait,
 };
 use crate::sync::{Patience, const_fn};
@@ -71,7 +71,7 @@ impl<C: Container> Deferred<C> {
     const_fn! {
         /// Wraps a container. Allocates nothing; usable in statics.
         pub const fn new(container: C) -> Self {
-            Builder::new().build(container)
+            DeferredBuilder::new().build(container)
         }
     }
 }
@@ -79,25 +79,26 @@ impl<C: Container> Deferred<C> {
 /// Limits, policies and variant of a [`Deferred`] container.
 ///
 /// ```
-/// use percolog::ldu::{Bag, Builder, Deferred, Entry, Policy, Variant};
+/// use percolog::ldu::{Bag, Deferred, DeferredBuilder, Entry, Variant};
+/// use percolog::oplog::Policy;
 ///
-/// static MAPPED: Deferred<Bag<u64>> = Builder::new()
+/// static MAPPED: Deferred<Bag<u64>> = DeferredBuilder::new()
 ///     .variant(Variant::Global)
 ///     .policy(Policy::Grow) // a timer, or somebody's hand, sees to it
 ///     .build(Bag::new());
 ///
 /// MAPPED.insert(&Entry::new(7))?;
 /// assert_eq!(MAPPED.drain(usize::MAX).executed, 1);
-/// # Ok::<(), percolog::ldu::Refused>(())
+/// # Ok::<(), percolog::ldu::UpdateError>(())
 /// ```
 #[derive(Debug, Clone, Copy)]
 #[must_use]
-pub struct Builder {
+pub struct DeferredBuilder {
     options: Options,
     variant: Variant,
 }
 
-impl Builder {
+impl DeferredBuilder {
     /// The usual limits and policies, and a log per slot.
     pub const fn new() -> Self {
         Self {
@@ -154,6 +155,7 @@ impl Builder {
 
     const_fn! {
         /// The object, in an environment of its own: for tests that force migrations.
+        #[doc(hidden)]
         pub const fn build_in<C: Container, E: Environment>(
             self,
             container: C,
@@ -169,7 +171,7 @@ impl Builder {
     }
 }
 
-impl Default for Builder {
+impl Default for DeferredBuilder {
     fn default() -> Self {
         Self::new()
     }
@@ -189,7 +191,7 @@ impl<C: Container, E: Environment> Deferred<C, E> {
     /// # Panics
     /// If there are more than eight million handles of the entry.
     #[inline]
-    pub fn insert(&self, entry: &Entry<C::Item>) -> Result<(), Refused> {
+    pub fn insert(&self, entry: &Entry<C::Item>) -> Result<(), UpdateError> {
         self.update(entry, true)
     }
 
@@ -202,7 +204,7 @@ impl<C: Container, E: Environment> Deferred<C, E> {
     /// If it is not in this container; of several threads that remove it, one is told that it has. Else as
     /// [`insert`](Self::insert).
     #[inline]
-    pub fn remove(&self, entry: &Entry<C::Item>) -> Result<(), Refused> {
+    pub fn remove(&self, entry: &Entry<C::Item>) -> Result<(), UpdateError> {
         self.update(entry, false)
     }
 
@@ -220,7 +222,7 @@ impl<C: Container, E: Environment> Deferred<C, E> {
     }
 
     #[inline]
-    fn update(&self, entry: &Entry<C::Item>, insert: bool) -> Result<(), Refused> {
+    fn update(&self, entry: &Entry<C::Item>, insert: bool) -> Result<(), UpdateError> {
         let node = entry.node();
         let word = node.load();
         // What most updates of an entry that comes and goes find, and all that they do.
@@ -233,7 +235,7 @@ impl<C: Container, E: Environment> Deferred<C, E> {
     }
 
     #[inline(never)]
-    fn update_whatever(&self, entry: &Entry<C::Item>, insert: bool) -> Result<(), Refused> {
+    fn update_whatever(&self, entry: &Entry<C::Item>, insert: bool) -> Result<(), UpdateError> {
         let node = entry.node();
         let home = self.home();
         loop {
@@ -252,7 +254,7 @@ impl<C: Container, E: Environment> Deferred<C, E> {
                     }
                     Variant::Global => {
                         if self.refuses() {
-                            return Err(Refused::Full(Reason::Limit));
+                            return Err(UpdateError::Full(FullReason::Limit));
                         }
                         // Until it is in the list others must not rely on that it is.
                         if node.exchange(word, new | CLAIMED) {
@@ -284,7 +286,7 @@ impl<C: Container, E: Environment> Deferred<C, E> {
         insert: bool,
         mut word: u64,
         (mut new, mut record): (u64, usize),
-    ) -> Option<Result<(), Refused>> {
+    ) -> Option<Result<(), UpdateError>> {
         let (node, home) = (entry.node(), self.home());
         let queued = self.object.queue_made(move || {
             loop {
@@ -301,7 +303,7 @@ impl<C: Container, E: Environment> Deferred<C, E> {
                 }
             }
         });
-        queued.unwrap_or_else(|reason| Some(Err(Refused::Full(reason))))
+        queued.unwrap_or_else(|reason| Some(Err(UpdateError::Full(reason))))
     }
 
     /// Whether the common list takes no more.
@@ -413,7 +415,7 @@ impl<C: Container, E: Environment> Deferred<C, E> {
     /// # Panics
     /// As [`synchronize`](Self::synchronize).
     #[track_caller]
-    pub fn read(&self) -> Shared<'_, C>
+    pub fn read(&self) -> ReadGuard<'_, C>
     where
         C: Sync,
     {
@@ -483,7 +485,7 @@ impl<C: Container, E: Environment> Deferred<C, E> {
 
     /// What deferring has cost so far; an entry that was looked at counts as executed. Locks each slot's
     /// log for a moment.
-    pub fn stats(&self) -> Stats {
+    pub fn stats(&self) -> LogStats {
         let mut stats = self.object.stats();
         stats.pending += self.open.len();
         stats

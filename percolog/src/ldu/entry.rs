@@ -25,7 +25,7 @@ use core::ptr::NonNull;
 /// open.remove(&file)?; // nothing has been moved, and nothing is left to be done
 /// open.insert(&file)?;
 /// assert_eq!(open.synchronize().iter().collect::<Vec<_>>(), [&"a file"]);
-/// # Ok::<(), percolog::ldu::Refused>(())
+/// # Ok::<(), percolog::ldu::UpdateError>(())
 /// ```
 pub struct Entry<T> {
     pub(super) node: NonNull<Node<T>>,
@@ -267,7 +267,7 @@ impl<T: fmt::Debug> fmt::Debug for Member<T> {
 /// An update was refused, and has changed nothing.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
-pub enum Refused {
+pub enum UpdateError {
     /// To be inserted, and in this container already.
     Present,
     /// To be inserted, and in another container.
@@ -278,11 +278,11 @@ pub enum Refused {
     /// To be removed, and not in this container.
     Absent,
     /// The slot's log is at its limit, and was to grow no further and not to be merged here: see
-    /// [`Reason`](super::Reason).
-    Full(super::Reason),
+    /// [`FullReason`](crate::engine::FullReason).
+    Full(crate::engine::FullReason),
 }
 
-impl fmt::Display for Refused {
+impl fmt::Display for UpdateError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Present => f.write_str("the entry is in the container already"),
@@ -296,4 +296,4 @@ impl fmt::Display for Refused {
     }
 }
 
-impl core::error::Error for Refused {}
+impl core::error::Error for UpdateError {}

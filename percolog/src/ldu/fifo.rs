@@ -1,11 +1,11 @@
 //! A queue: entries come out in the order in which they went in.
 
 use super::container::Container;
-use super::deferred::{Builder, Deferred, no_guard};
-use super::entry::{Entry, Member, Refused};
+use super::deferred::{Deferred, DeferredBuilder, no_guard};
+use super::entry::{Entry, Member, UpdateError};
 use super::node::{CLAIMED, Step, Ticket};
 use crate::cpu::{Environment, Native};
-use crate::engine::{Drained, OnDrop, Policy, Stats, SynchronizeError, Synchronized, Wait};
+use crate::engine::{Drained, LogStats, OnDrop, Policy, SynchronizeError, Synchronized, Wait};
 use crate::sync::atomic::{AtomicU64, Ordering};
 use crate::sync::{Patience, const_fn};
 use alloc::collections::BTreeMap;
@@ -32,7 +32,7 @@ use core::ops::Deref;
 /// assert_eq!(waiting.pop().as_deref().map(|item| **item), Some("b"));
 /// assert_eq!(waiting.pop().as_deref().map(|item| **item), Some("a"));
 /// assert!(waiting.pop().is_none());
-/// # Ok::<(), percolog::ldu::Refused>(())
+/// # Ok::<(), percolog::ldu::UpdateError>(())
 /// ```
 ///
 /// # Order
@@ -156,6 +156,7 @@ impl<T: Send + Sync> Fifo<T> {
 impl<T: Send + Sync, E: Environment> Fifo<T, E> {
     const_fn! {
         /// An empty queue in an environment of its own: for tests that force migrations and clock skew.
+        #[doc(hidden)]
         pub const fn new_in(environment: E) -> Self {
             Self::with_limit_in(128, environment)
         }
@@ -164,10 +165,11 @@ impl<T: Send + Sync, E: Environment> Fifo<T, E> {
     const_fn! {
         /// An empty queue whose slots' logs hold so many entries before a push pays for a merge: 128 is
         /// usual, [`usize::MAX`] is no limit.
+        #[doc(hidden)]
         pub const fn with_limit_in(limit: usize, environment: E) -> Self {
             let policy = if limit == usize::MAX { Policy::Grow } else { Policy::Merge };
             Self {
-                line: Builder::new()
+                line: DeferredBuilder::new()
                     .limit(limit)
                     .policy(policy)
                     .on_drop(OnDrop::Discard)
@@ -188,7 +190,7 @@ impl<T: Send + Sync, E: Environment> Fifo<T, E> {
     ///
     /// # Errors
     /// As [`Deferred::insert`].
-    pub fn push(&self, entry: &Entry<Stamped<T>>) -> Result<(), Refused> {
+    pub fn push(&self, entry: &Entry<Stamped<T>>) -> Result<(), UpdateError> {
         let node = entry.node();
         let home = self.line.home();
         loop {
@@ -216,7 +218,7 @@ impl<T: Send + Sync, E: Environment> Fifo<T, E> {
     }
 
     /// As `Deferred::enqueue`, with a stamp.
-    fn enqueue(&self, entry: &Entry<Stamped<T>>, home: u64) -> Option<Result<(), Refused>> {
+    fn enqueue(&self, entry: &Entry<Stamped<T>>, home: u64) -> Option<Result<(), UpdateError>> {
         let node = entry.node();
         let queued = self.line.object.queue_made(move || {
             loop {
@@ -236,7 +238,7 @@ impl<T: Send + Sync, E: Environment> Fifo<T, E> {
                 }
             }
         });
-        queued.unwrap_or_else(|reason| Some(Err(Refused::Full(reason))))
+        queued.unwrap_or_else(|reason| Some(Err(UpdateError::Full(reason))))
     }
 
     /// Takes an entry out before its turn.
@@ -244,7 +246,7 @@ impl<T: Send + Sync, E: Environment> Fifo<T, E> {
     /// # Errors
     /// If it is not in this queue; else as [`Deferred::remove`].
     #[inline]
-    pub fn remove(&self, entry: &Entry<Stamped<T>>) -> Result<(), Refused> {
+    pub fn remove(&self, entry: &Entry<Stamped<T>>) -> Result<(), UpdateError> {
         self.line.remove(entry)
     }
 
@@ -307,7 +309,7 @@ impl<T: Send + Sync, E: Environment> Fifo<T, E> {
     }
 
     /// What deferring has cost so far.
-    pub fn stats(&self) -> Stats {
+    pub fn stats(&self) -> LogStats {
         self.line.stats()
     }
 }

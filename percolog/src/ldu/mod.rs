@@ -20,7 +20,7 @@
 //! let mut timers = TIMERS.synchronize();
 //! assert_eq!(timers.pop_first().map(|entry| *entry), Some(300));
 //! assert!(!timeout.is_linked());
-//! # Ok::<(), percolog::ldu::Refused>(())
+//! # Ok::<(), percolog::ldu::UpdateError>(())
 //! ```
 //!
 //! # Which order is kept
@@ -43,8 +43,8 @@
 //! log's reach; entries that are inserted and stay, or are new each time, cost whoever merges a look
 //! each, so at most what one core can look at.
 //!
-//! Merging is done by readers, by updaters at the [limit](Builder::limit), by whoever calls
-//! [`drain`](Deferred::drain), or by a timer: `engine::Periodic`.
+//! Merging is done by readers, by updaters at the [limit](DeferredBuilder::limit), by whoever calls
+//! [`drain`](Deferred::drain), or by a timer: `engine::DrainThread`.
 //!
 //! # What the published code gets wrong
 //!
@@ -62,7 +62,7 @@
 //! | Marks and masks are cleared with plain stores: what was done before need not be seen by who finds them clear. | One word, and every change of it is an exchange that acquires and releases. | `models::updates_while_an_entry_is_looked_at`, `models::updates_while_an_entry_is_looked_at_from_the_common_list` |
 //! | A structure that goes away is cleaned up only if its log is not empty. | Its log is emptied and its members are dropped, whichever of them there are. | `containers::dropping_a_container_unlinks_what_is_in_it_and_what_is_in_its_log` |
 //! | Updates of one object must come one at a time. | Any thread may update any entry. | `order::updates_of_an_entry_are_linearizable`, `threads::threads_that_share_entries_and_move_them_agree`, `models::inserted_again_while_it_is_removed` |
-//! | Between two ticks of the timer a log has no bound. | A [limit](Builder::limit), and a [`Policy`] that says what happens there. | `containers::a_limit_makes_updates_merge_or_is_told` |
+//! | Between two ticks of the timer a log has no bound. | A [limit](DeferredBuilder::limit), and a [`Policy`] that says what happens there. | `containers::a_limit_makes_updates_merge_or_is_told` |
 //! | Insertions and removals say nothing of whether they changed anything. | They do. | `containers::an_update_says_whether_it_changed_anything` |
 //! | No order between objects, so neither stacks nor queues. | [`Fifo`]. Containers without stamps give none either: see above. | `fifo::order_is_kept_across_slots`, `order::a_fifo_is_linearizable` |
 //!
@@ -87,10 +87,6 @@ mod node;
 mod queue;
 
 pub use container::{Bag, Container, Sorted};
-pub use deferred::{Builder, Deferred, Variant};
-pub use entry::{Entry, Member, Refused};
+pub use deferred::{Deferred, DeferredBuilder, Variant};
+pub use entry::{Entry, Member, UpdateError};
 pub use fifo::{Fifo, FifoGuard, Stamped};
-
-pub use crate::engine::{
-    Drained, OnDrop, Policy, Reason, Shared, Stats, SynchronizeError, Synchronized,
-};

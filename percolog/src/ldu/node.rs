@@ -25,7 +25,7 @@
 //! the other (`mark`, `used`, and `mark` once more behind the synchronizer's back). With one word there is
 //! no "after": no update can fall between two exchanges, and an object cannot be freed between them.
 
-use super::entry::{Entry, Member, Refused};
+use super::entry::{Entry, Member, UpdateError};
 use crate::sync::Backoff;
 use crate::sync::atomic::{AtomicPtr, AtomicU64, Ordering};
 use alloc::boxed::Box;
@@ -187,7 +187,7 @@ impl<T> Node<T> {
 
     /// What an update of an entry whose word is `word` has to do: an insertion into container `home`, or a
     /// removal from it.
-    pub(super) fn step(&self, word: u64, home: u64, insert: bool) -> Result<Step, Refused> {
+    pub(super) fn step(&self, word: u64, home: u64, insert: bool) -> Result<Step, UpdateError> {
         if word & CLAIMED != 0 {
             return Ok(Step::Wait);
         }
@@ -195,14 +195,14 @@ impl<T> Node<T> {
         let is_here = self.home(current) == home;
         let (new, record) = if !insert {
             if word & WANTED == 0 || !is_here {
-                return Err(Refused::Absent);
+                return Err(UpdateError::Absent);
             }
             (word & !WANTED, current)
         } else if word & WANTED != 0 {
             return Err(if is_here {
-                Refused::Present
+                UpdateError::Present
             } else {
-                Refused::Elsewhere
+                UpdateError::Elsewhere
             });
         } else if is_here {
             (Self::wanted(word, current), current)
@@ -213,7 +213,7 @@ impl<T> Node<T> {
         } else if word & (QUEUED[current ^ 1] | HELD[current ^ 1]) == 0 {
             return Ok(Step::Bind(current ^ 1));
         } else {
-            return Err(Refused::Leaving);
+            return Err(UpdateError::Leaving);
         };
         Ok(if word & QUEUED[record] != 0 {
             Step::InPlace(new)

@@ -6,7 +6,7 @@
 //! node was freed, and says so instead.
 //!
 //! ```
-//! use percolog::lock::{NodeLock, TakeError};
+//! use percolog::lock::{NodeLock, LockError};
 //! use percolog::reclaim::{Domain, Link, Owned};
 //! use std::sync::atomic::{AtomicU64, Ordering};
 //!
@@ -22,20 +22,20 @@
 //! fn pay(account: &Link<Account>, amount: u64) -> bool {
 //!     let section = DOMAIN.enter();
 //!     let Some(found) = account.load(&section) else { return false };
-//!     match found.get().lock.take() {
+//!     match found.get().lock.lock() {
 //!         Ok(_guard) => {
 //!             let balance = found.balance.load(Ordering::Relaxed);
 //!             found.balance.store(balance + amount, Ordering::Release);
 //!             true
 //!         }
-//!         Err(TakeError::Freed) => false, // closed between the lookup and the lock
-//!         Err(TakeError::Poisoned(_)) => panic!("somebody panicked in the middle of a change"),
+//!         Err(LockError::Freed) => false, // closed between the lookup and the lock
+//!         Err(LockError::Poisoned(_)) => panic!("somebody panicked in the middle of a change"),
 //!     }
 //! }
 //!
 //! fn close(account: &Link<Account>) -> Option<u64> {
 //!     let section = DOMAIN.enter();
-//!     let guard = account.load(&section)?.get().lock.take().ok()?;
+//!     let guard = account.load(&section)?.get().lock.lock().ok()?;
 //!     // Under the lock, so nobody else takes it out.
 //!     let unlinked = guard.release_and_free(account.swap(None)?);
 //!     let balance = unlinked.balance.load(Ordering::Relaxed);
@@ -54,7 +54,7 @@
 //!
 //! * At most one thread has the lock. What one holder did to the node, the next one sees.
 //! * Once a node is [freed](NodeGuard::release_and_free) nobody gets its lock any more: neither who
-//!   comes later nor who was waiting then. They are told [`TakeError::Freed`], and see everything
+//!   comes later nor who was waiting then. They are told [`LockError::Freed`], and see everything
 //!   that was done before, such as that the node was unlinked: who looks it up again does not find
 //!   it.
 //! * Marking the node and letting go of the lock is one step: nobody gets in between.
@@ -64,14 +64,14 @@
 //!   marks a node and [retires](crate::reclaim::Domain::retire) it therefore takes away no word
 //!   that somebody sleeps on. (The other way round, a lock in memory that is *not* retired, such as
 //!   a `Box` that is dropped, can only be dropped when nobody has a reference to it any more.)
-//! * A holder that panics poisons the lock, as it does with `std`'s: see [`TakeError::Poisoned`].
+//! * A holder that panics poisons the lock, as it does with `std`'s: see [`LockError::Poisoned`].
 //! * The lock is not fair: a thread that comes by can be faster than one that is waking up.
 //!
 //! # More than one lock
 //!
 //! Nothing here finds out that two threads wait for each other. Whoever takes several locks takes
 //! them in an order that all agree on (parent before child; by key; by address), or takes the first
-//! and [tries](NodeLock::try_take) the others, and lets go of all if that fails. What was found
+//! and [tries](NodeLock::try_lock) the others, and lets go of all if that fails. What was found
 //! before the second lock is taken can have changed by then, and the second node can have been
 //! freed: look again under both. A thread that takes a lock that it has waits for itself.
 //!
@@ -140,7 +140,7 @@ pub struct NodeGuard<'a> {
 unsafe impl Sync for NodeGuard<'_> {}
 
 /// Why a lock was not simply taken.
-pub enum TakeError<'a> {
+pub enum LockError<'a> {
     /// The node was freed: it is not in the structure any more. Look it up again, or give up.
     Freed,
     /// The lock is taken, and an earlier holder panicked: the node can be in the middle of a
@@ -149,13 +149,13 @@ pub enum TakeError<'a> {
     Poisoned(NodeGuard<'a>),
 }
 
-/// Why a lock was not simply taken by [`NodeLock::try_take`].
-pub enum TryTakeError<'a> {
+/// Why a lock was not simply taken by [`NodeLock::try_lock`].
+pub enum TryLockError<'a> {
     /// Somebody else holds the lock.
     WouldBlock,
-    /// As [`TakeError::Freed`].
+    /// As [`LockError::Freed`].
     Freed,
-    /// As [`TakeError::Poisoned`].
+    /// As [`LockError::Poisoned`].
     Poisoned(NodeGuard<'a>),
 }
 
@@ -178,10 +178,10 @@ impl NodeLock {
     /// *Progress:* blocking. *Cost:* one atomic exchange if nobody has it.
     ///
     /// # Errors
-    /// [`TakeError::Freed`] if the node was freed, before or while this waited.
-    /// [`TakeError::Poisoned`], with the lock taken, if a holder panicked.
+    /// [`LockError::Freed`] if the node was freed, before or while this waited.
+    /// [`LockError::Poisoned`], with the lock taken, if a holder panicked.
     #[inline]
-    pub fn take(&self) -> Result<NodeGuard<'_>, TakeError<'_>> {
+    pub fn lock(&self) -> Result<NodeGuard<'_>, LockError<'_>> {
         // Acquire pairs with the Release of the last holder. A failed exchange reads nothing that
         // is used: Relaxed.
         match self
@@ -195,26 +195,26 @@ impl NodeLock {
 
     /// Takes the lock if nobody has it.
     ///
-    /// *Progress:* lock-free. *Cost:* as [`take`](Self::take).
+    /// *Progress:* lock-free. *Cost:* as [`lock`](Self::lock).
     ///
     /// # Errors
-    /// As `take`, and [`TryTakeError::WouldBlock`] if somebody has it.
+    /// As `lock`, and [`TryLockError::WouldBlock`] if somebody has it.
     #[inline]
-    pub fn try_take(&self) -> Result<NodeGuard<'_>, TryTakeError<'_>> {
+    pub fn try_lock(&self) -> Result<NodeGuard<'_>, TryLockError<'_>> {
         self.try_take_marked(0)
     }
 
     /// The same, and sets a mark with it.
     #[inline]
-    fn try_take_marked(&self, mark: u32) -> Result<NodeGuard<'_>, TryTakeError<'_>> {
+    fn try_take_marked(&self, mark: u32) -> Result<NodeGuard<'_>, TryLockError<'_>> {
         // Acquire pairs with the Release in `free`, for who is told that the node was freed.
         let mut word = self.word.load(Ordering::Acquire);
         loop {
             if word & FREED != 0 {
-                return Err(TryTakeError::Freed);
+                return Err(TryLockError::Freed);
             }
             if word & TAKEN != 0 {
-                return Err(TryTakeError::WouldBlock);
+                return Err(TryLockError::WouldBlock);
             }
             // Acquire on success pairs with the Release of the last holder, on failure as the load above.
             match self.word.compare_exchange_weak(
@@ -224,7 +224,7 @@ impl NodeLock {
                 Ordering::Acquire,
             ) {
                 Ok(_) if word & POISONED != 0 => {
-                    return Err(TryTakeError::Poisoned(self.guard(true)));
+                    return Err(TryLockError::Poisoned(self.guard(true)));
                 }
                 Ok(_) => return Ok(self.guard(false)),
                 Err(now) => word = now,
@@ -253,22 +253,22 @@ impl NodeLock {
     }
 
     #[cold]
-    fn take_slowly(&self) -> Result<NodeGuard<'_>, TakeError<'_>> {
+    fn take_slowly(&self) -> Result<NodeGuard<'_>, LockError<'_>> {
         let mut backoff = Backoff::new();
         let mut mark = 0;
         loop {
             match self.try_take_marked(mark) {
                 Ok(guard) => return Ok(guard),
-                Err(TryTakeError::Poisoned(guard)) => return Err(TakeError::Poisoned(guard)),
-                Err(TryTakeError::Freed) => {
+                Err(TryLockError::Poisoned(guard)) => return Err(LockError::Poisoned(guard)),
+                Err(TryLockError::Freed) => {
                     #[cfg(feature = "std")]
                     if mark != 0 {
                         // Who freed it may have come in between, and have seen no mark.
                         self.word.unpark_all();
                     }
-                    return Err(TakeError::Freed);
+                    return Err(LockError::Freed);
                 }
-                Err(TryTakeError::WouldBlock) => {
+                Err(TryLockError::WouldBlock) => {
                     if self.wait(&mut backoff) {
                         // Whoever let go woke this thread alone, and took the mark of the others along.
                         mark = PARKED;
@@ -388,7 +388,7 @@ impl Drop for NodeGuard<'_> {
     }
 }
 
-impl<'a> TakeError<'a> {
+impl<'a> LockError<'a> {
     /// The guard of a lock that is poisoned, for who does not care.
     #[must_use]
     pub fn into_guard(self) -> Option<NodeGuard<'a>> {
@@ -428,7 +428,7 @@ impl fmt::Debug for NodeGuard<'_> {
 const FREED_TEXT: &str = "the node was freed";
 const POISONED_TEXT: &str = "a thread panicked while it held the node's lock";
 
-impl fmt::Debug for TakeError<'_> {
+impl fmt::Debug for LockError<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Self::Freed => "Freed",
@@ -437,7 +437,7 @@ impl fmt::Debug for TakeError<'_> {
     }
 }
 
-impl fmt::Display for TakeError<'_> {
+impl fmt::Display for LockError<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Self::Freed => FREED_TEXT,
@@ -446,9 +446,9 @@ impl fmt::Display for TakeError<'_> {
     }
 }
 
-impl core::error::Error for TakeError<'_> {}
+impl core::error::Error for LockError<'_> {}
 
-impl fmt::Debug for TryTakeError<'_> {
+impl fmt::Debug for TryLockError<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Self::WouldBlock => "WouldBlock",
@@ -458,7 +458,7 @@ impl fmt::Debug for TryTakeError<'_> {
     }
 }
 
-impl fmt::Display for TryTakeError<'_> {
+impl fmt::Display for TryLockError<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Self::WouldBlock => "somebody else has the node's lock",
@@ -468,7 +468,7 @@ impl fmt::Display for TryTakeError<'_> {
     }
 }
 
-impl core::error::Error for TryTakeError<'_> {}
+impl core::error::Error for TryLockError<'_> {}
 
 fn is_panicking() -> bool {
     #[cfg(feature = "std")]

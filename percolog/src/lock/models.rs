@@ -3,7 +3,7 @@
 //! Sleeping and waking are modelled as the kernel does them; a wake-up that is lost is a deadlock
 //! that loom reports. Models have no panics, so poisoning is not in them.
 
-use super::{NodeLock, TakeError};
+use super::{LockError, NodeLock};
 use loom::cell::UnsafeCell;
 use loom::sync::Arc;
 use loom::thread;
@@ -27,7 +27,7 @@ impl Node {
 
     /// Adds 1 under the lock; `false` if the node was freed.
     fn add(&self) -> bool {
-        match self.lock.take() {
+        match self.lock.lock() {
             Ok(_guard) => {
                 // SAFETY: under the lock.
                 self.value.with_mut(|value| unsafe {
@@ -36,19 +36,19 @@ impl Node {
                 });
                 true
             }
-            Err(TakeError::Freed) => {
+            Err(LockError::Freed) => {
                 // SAFETY: it was freed, so nobody changes it any more, and who freed it is before us.
                 self.value
                     .with(|value| assert!(unsafe { *value } >= GONE, "freed unseen"));
                 false
             }
-            Err(TakeError::Poisoned(_)) => unreachable!("models do not panic"),
+            Err(LockError::Poisoned(_)) => unreachable!("models do not panic"),
         }
     }
 
     /// Frees the node; `false` if it was freed already.
     fn free(&self) -> bool {
-        let Ok(guard) = self.lock.take() else {
+        let Ok(guard) = self.lock.lock() else {
             return false;
         };
         // SAFETY: under the lock.
@@ -107,7 +107,7 @@ fn who_waits_for_a_node_that_is_freed_is_told() {
 fn who_still_sleeps_is_told_that_the_node_is_freed() {
     loom::model(|| {
         let node = Node::new();
-        let guard = node.lock.take();
+        let guard = node.lock.lock();
         let threads = [(); 2].map(|()| in_a_thread(&node, Node::add));
         drop(guard);
         assert!(node.free());
@@ -135,7 +135,7 @@ fn trying_excludes_as_taking_does() {
     loom::model(|| {
         let node = Node::new();
         let other = in_a_thread(&node, Node::add);
-        let mine = match node.lock.try_take() {
+        let mine = match node.lock.try_lock() {
             Ok(_guard) => {
                 // SAFETY: under the lock.
                 node.value.with_mut(|value| unsafe { *value += 1 });

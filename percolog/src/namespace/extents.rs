@@ -2,7 +2,7 @@
 
 use core::mem;
 
-use super::Reason;
+use super::InsertReason;
 use super::shelf::Shelf;
 use super::stock::{CHUNK, Stock};
 use super::table::{Center, Table, Time};
@@ -21,7 +21,7 @@ impl<T> Table<T> {
         time: &impl Time,
         count: u32,
         mut make: impl FnMut(u32) -> T,
-    ) -> Result<(u32, u32), Reason> {
+    ) -> Result<(u32, u32), InsertReason> {
         let place = self.shelf(time.slot());
         let base = self.take_range(time, count)?;
         let mut unpublished = Unpublished {
@@ -47,7 +47,7 @@ impl<T> Table<T> {
         Ok((base, generation))
     }
 
-    fn take_range(&self, time: &impl Time, count: u32) -> Result<u32, Reason> {
+    fn take_range(&self, time: &impl Time, count: u32) -> Result<u32, InsertReason> {
         let Some(length) = count.checked_next_power_of_two() else {
             return Err(self.reason(false));
         };
@@ -90,7 +90,7 @@ impl<T> Table<T> {
                     drop(center);
                     if self.make_all(missing, end).is_err() {
                         center = self.sweep(time);
-                        return take(&mut center.get().stock).ok_or(Reason::NoMemory);
+                        return take(&mut center.get().stock).ok_or(InsertReason::NoMemory);
                     }
                     center = self.center.lock();
                 }

@@ -185,23 +185,23 @@ impl<T> fmt::Debug for Extent<T> {
 /// The id names nothing: what it named was removed, or it never named anything here.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
-pub struct Stale;
+pub struct StaleId;
 
-impl fmt::Display for Stale {
+impl fmt::Display for StaleId {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("the id names nothing, or not any more")
     }
 }
 
-impl core::error::Error for Stale {}
+impl core::error::Error for StaleId {}
 
 /// Why there is no id.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
-pub enum Reason {
+pub enum InsertReason {
     /// None is free below the limit, or for an extent: not so many that lie beside each other.
     NoIds {
-        /// See [`Builder::max_ids`](super::Builder::max_ids).
+        /// See [`NamespaceBuilder::max_ids`](super::NamespaceBuilder::max_ids).
         limit: u32,
         /// How many values there are.
         in_use: u64,
@@ -213,7 +213,7 @@ pub enum Reason {
     NoMemory,
 }
 
-impl fmt::Display for Reason {
+impl fmt::Display for InsertReason {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::NoIds {
@@ -230,29 +230,29 @@ impl fmt::Display for Reason {
     }
 }
 
-impl core::error::Error for Reason {}
+impl core::error::Error for InsertReason {}
 
 /// There is no id for the value, which comes back.
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub struct Exhausted<T> {
+pub struct InsertError<T> {
     /// What was to be inserted.
     pub value: T,
     /// Why it was not.
-    pub reason: Reason,
+    pub reason: InsertReason,
 }
 
-impl<T> fmt::Debug for Exhausted<T> {
+impl<T> fmt::Debug for InsertError<T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Exhausted")
+        f.debug_struct("InsertError")
             .field("reason", &self.reason)
             .finish_non_exhaustive()
     }
 }
 
-impl<T> fmt::Display for Exhausted<T> {
+impl<T> fmt::Display for InsertError<T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         self.reason.fmt(f)
     }
 }
 
-impl<T> core::error::Error for Exhausted<T> {}
+impl<T> core::error::Error for InsertError<T> {}

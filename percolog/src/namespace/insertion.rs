@@ -1,6 +1,6 @@
 //! The way of a value in: an id of the slot's own, of the stock, of memory that is taken for it, or of another slot.
 
-use super::Reason;
+use super::InsertReason;
 use super::removal::PACE;
 use super::shelf::{List, Shelf};
 use super::stock::{CHUNK, Stock};
@@ -16,7 +16,11 @@ const STEPS: usize = 8;
 impl<T> Table<T> {
     /// Puts a value in; its index and its generation.
     #[inline]
-    pub(super) fn insert(&self, time: &impl Time, value: T) -> Result<(u32, u32), (T, Reason)> {
+    pub(super) fn insert(
+        &self,
+        time: &impl Time,
+        value: T,
+    ) -> Result<(u32, u32), (T, InsertReason)> {
         let (index, entry) = match self.take(time) {
             Ok(taken) => taken,
             Err(reason) => return Err((value, reason)),
@@ -45,7 +49,7 @@ impl<T> Table<T> {
 
     /// Takes an id that has no value.
     #[inline]
-    fn take(&self, time: &impl Time) -> Result<(u32, &Entry<T>), Reason> {
+    fn take(&self, time: &impl Time) -> Result<(u32, &Entry<T>), InsertReason> {
         let place = self.shelf(time.slot());
         let (taken, ripe) = {
             let mut shelf = place.lock();
@@ -68,7 +72,7 @@ impl<T> Table<T> {
         &self,
         time: &impl Time,
         place: &SlotLock<Shelf>,
-    ) -> Result<(u32, &Entry<T>), Reason> {
+    ) -> Result<(u32, &Entry<T>), InsertReason> {
         self.ripen(time, place, false);
         self.reap(place, PACE, false);
         if let Some(taken) = self.take_from(place, List::new()) {
@@ -154,12 +158,12 @@ impl<T> Table<T> {
     }
 
     #[cold]
-    pub(super) fn reason(&self, memory_is_short: bool) -> Reason {
+    pub(super) fn reason(&self, memory_is_short: bool) -> InsertReason {
         if memory_is_short {
-            return Reason::NoMemory;
+            return InsertReason::NoMemory;
         }
         let totals = self.totals();
-        Reason::NoIds {
+        InsertReason::NoIds {
             limit: self.center.lock().get().stock.limit(),
             in_use: totals.inserted.saturating_sub(totals.removed),
             waiting: totals.unusable as u64,

@@ -8,14 +8,14 @@ use super::id::Id;
 use super::table::Table;
 
 /// The values of a namespace, in the order of their indices: see [`Namespace::iter`](super::Namespace::iter).
-pub struct Iter<'s, T> {
+pub struct NamespaceIter<'s, T> {
     table: &'s Table<T>,
     next: u32,
     /// In whose section this is.
     section: PhantomData<&'s ()>,
 }
 
-impl<'s, T> Iter<'s, T> {
+impl<'s, T> NamespaceIter<'s, T> {
     /// The caller is in a section of the table's domain for as long as `'s`.
     pub(super) fn new(table: &'s Table<T>) -> Self {
         Self {
@@ -26,7 +26,7 @@ impl<'s, T> Iter<'s, T> {
     }
 }
 
-impl<'s, T> Iterator for Iter<'s, T> {
+impl<'s, T> Iterator for NamespaceIter<'s, T> {
     type Item = (Id<T>, &'s T);
 
     fn next(&mut self) -> Option<Self::Item> {
@@ -37,11 +37,11 @@ impl<'s, T> Iterator for Iter<'s, T> {
     }
 }
 
-impl<T> FusedIterator for Iter<'_, T> {}
+impl<T> FusedIterator for NamespaceIter<'_, T> {}
 
-impl<T> fmt::Debug for Iter<'_, T> {
+impl<T> fmt::Debug for NamespaceIter<'_, T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Iter")
+        f.debug_struct("NamespaceIter")
             .field("next", &self.next)
             .finish_non_exhaustive()
     }

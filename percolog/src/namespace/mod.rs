@@ -32,7 +32,7 @@
 //! # Contract
 //!
 //! * **An id names one value, for ever.** An index is used again, its generation is not: an id whose value was removed is
-//!   [`Stale`], however much was inserted since. An index whose 2³¹ generations have been used up is used no more.
+//!   [`StaleId`], however much was inserted since. An index whose 2³¹ generations have been used up is used no more.
 //! * **What a section has found stays** until it ends: the value is dropped, and its index used again, when every section has ended
 //!   that was open when it was removed, and when the domain's [custom grace period](crate::reclaim::GracePeriod) has elapsed.
 //! * **Of several threads that remove one id one succeeds.**
@@ -40,7 +40,7 @@
 //!   `insert_extent`, makes it so, to that of its `remove`. (Whoever uses an id has been given it, in a way that orders memory, as
 //!   channels, locks and joins do.) Members of an extent become findable one after the other.
 //! * **Nothing is lost.** Who gets no id gets his value back, and before that all slots have been searched. Every value is dropped
-//!   once, if removed, or with the namespace. A destructor that panics does no harm (with the `std` feature; [`Stats::panics`] counts).
+//!   once, if removed, or with the namespace. A destructor that panics does no harm (with the `std` feature; [`NamespaceStats::panics`] counts).
 //! * Not checked: ids of another namespace of the same type may name values here.
 //!
 //! # Cost and progress
@@ -107,8 +107,8 @@ mod models;
 #[cfg(all(test, feature = "std", not(percolog_loom)))]
 mod tests;
 
-pub use id::{Exhausted, Extent, Id, Reason, Stale};
+pub use id::{Extent, Id, InsertError, InsertReason, StaleId};
 #[cfg(not(percolog_loom))]
-pub use iter::Iter;
+pub use iter::NamespaceIter;
 #[cfg(not(percolog_loom))]
-pub use names::{Builder, Lookup, Namespace, Removed, Stats};
+pub use names::{Lookup, Namespace, NamespaceBuilder, NamespaceStats, RemovedValue};

@@ -4,7 +4,7 @@
 //! barriers and clocks is not shown again. Values are loom's cells, written when they are made and when they are dropped, so
 //! a lookup whose value is dropped or replaced under it is found. What no model here can see: the allocator, and panics.
 
-use super::Reason;
+use super::InsertReason;
 use super::table::{Table, Time};
 use super::trie::Trie;
 use crate::cpu::CoreId;
@@ -100,7 +100,7 @@ fn world(limit: u32) -> (Arc<World>, Arc<Subject>) {
     (Arc::new(World::new()), Arc::new(Table::new(limit)))
 }
 
-fn insert(table: &Subject, world: &World, number: u32) -> Result<(u32, u32), Reason> {
+fn insert(table: &Subject, world: &World, number: u32) -> Result<(u32, u32), InsertReason> {
     table
         .insert(world, Value::new(number))
         .map_err(|(_, reason)| reason)

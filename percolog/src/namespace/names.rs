@@ -3,12 +3,12 @@
 use core::fmt;
 use core::ops::Deref;
 
-use super::id::{Exhausted, Extent, Id, Reason, Stale};
-use super::iter::Iter;
+use super::id::{Extent, Id, InsertError, InsertReason, StaleId};
+use super::iter::NamespaceIter;
 use super::table::{Beginning, Table, Time};
 use super::trie::Entry;
 use crate::cpu::{self, CoreId};
-use crate::reclaim::{Domain, Inside, Period};
+use crate::reclaim::{Domain, InSection, Period};
 
 /// The most ids there can be: the last chunk of indices is left out, so that there is an index that is none.
 const MOST_IDS: u32 = u32::MAX - 63;
@@ -35,25 +35,25 @@ impl Time for Domain {
 /// How a [`Namespace`] is made.
 ///
 /// ```
-/// use percolog::namespace::{Builder, Namespace, Reason};
+/// use percolog::namespace::{NamespaceBuilder, Namespace, InsertReason};
 /// use percolog::reclaim::Domain;
 ///
 /// static DOMAIN: Domain = Domain::new();
-/// static FRAMES: Namespace<'static, [u8; 16]> = Builder::new().max_ids(2).build(&DOMAIN);
+/// static FRAMES: Namespace<'static, [u8; 16]> = NamespaceBuilder::new().max_ids(2).build(&DOMAIN);
 ///
 /// FRAMES.insert([1; 16]).expect("there are two");
 /// FRAMES.insert([2; 16]).expect("there are two");
 /// let refused = FRAMES.insert([3; 16]).expect_err("there is no third");
 /// assert_eq!(refused.value, [3; 16]);
-/// assert!(matches!(refused.reason, Reason::NoIds { limit: 2, in_use: 2, .. }));
+/// assert!(matches!(refused.reason, InsertReason::NoIds { limit: 2, in_use: 2, .. }));
 /// ```
 #[derive(Debug, Clone, Copy)]
 #[must_use]
-pub struct Builder {
+pub struct NamespaceBuilder {
     max_ids: u32,
 }
 
-impl Builder {
+impl NamespaceBuilder {
     /// As many ids as there can be.
     pub const fn new() -> Self {
         Self { max_ids: MOST_IDS }
@@ -78,7 +78,7 @@ impl Builder {
     }
 }
 
-impl Default for Builder {
+impl Default for NamespaceBuilder {
     fn default() -> Self {
         Self::new()
     }
@@ -96,7 +96,7 @@ impl<'d, T> Namespace<'d, T> {
     /// A namespace without a limit of its own. Allocates nothing before it is used.
     #[must_use]
     pub const fn new(domain: &'d Domain) -> Self {
-        Builder::new().build(domain)
+        NamespaceBuilder::new().build(domain)
     }
 
     /// The domain whose sections values are looked up in.
@@ -128,9 +128,9 @@ impl<'d, T> Namespace<'d, T> {
 
     /// What there is, and what waits; all numbers at about the same time.
     #[must_use]
-    pub fn stats(&self) -> Stats {
+    pub fn stats(&self) -> NamespaceStats {
         let totals = self.table.totals();
-        Stats {
+        NamespaceStats {
             inserted: totals.inserted,
             removed: totals.removed,
             waiting: totals.unusable,
@@ -142,7 +142,7 @@ impl<'d, T> Namespace<'d, T> {
         }
     }
 
-    fn require(&self, section: &impl Inside) {
+    fn require(&self, section: &impl InSection) {
         assert!(
             section.is_of(self.domain),
             "the section is one of another domain than the namespace"
@@ -161,7 +161,7 @@ impl<T: Send + Sync> Namespace<'_, T> {
     /// # Panics
     /// If the section is one of another domain.
     #[inline]
-    pub fn get<'s>(&'s self, section: &'s impl Inside, id: Id<T>) -> Result<&'s T, Stale> {
+    pub fn get<'s>(&'s self, section: &'s impl InSection, id: Id<T>) -> Result<&'s T, StaleId> {
         self.within(section).get(id)
     }
 
@@ -170,7 +170,7 @@ impl<T: Send + Sync> Namespace<'_, T> {
     /// # Panics
     /// If the section is one of another domain.
     #[inline]
-    pub fn within<'s>(&'s self, section: &'s impl Inside) -> Lookup<'s, T> {
+    pub fn within<'s>(&'s self, section: &'s impl InSection) -> Lookup<'s, T> {
         self.require(section);
         Lookup {
             table: &self.table,
@@ -186,10 +186,10 @@ impl<T: Send + Sync> Namespace<'_, T> {
     /// If there is no id, or no memory: the value, and the reason. Before that, all values that no section can have any more are
     /// dropped, on all slots, and their ids found. What another thread is dropping at this moment is not waited for.
     #[inline]
-    pub fn insert(&self, value: T) -> Result<Id<T>, Exhausted<T>> {
+    pub fn insert(&self, value: T) -> Result<Id<T>, InsertError<T>> {
         match self.table.insert(self.domain, value) {
             Ok((index, generation)) => Ok(Id::new(index, generation)),
-            Err((value, reason)) => Err(Exhausted { value, reason }),
+            Err((value, reason)) => Err(InsertError { value, reason }),
         }
     }
 
@@ -203,14 +203,14 @@ impl<T: Send + Sync> Namespace<'_, T> {
     /// # Errors
     /// If the id names nothing (any more): of several calls for one id, one removes it.
     #[inline]
-    pub fn remove(&self, id: Id<T>) -> Result<Removed<'_, T>, Stale> {
+    pub fn remove(&self, id: Id<T>) -> Result<RemovedValue<'_, T>, StaleId> {
         match self.table.unlink(id.index(), id.generation()) {
-            Some(entry) => Ok(Removed {
+            Some(entry) => Ok(RemovedValue {
                 namespace: self,
                 index: id.index(),
                 entry,
             }),
-            None => Err(Stale),
+            None => Err(StaleId),
         }
     }
 
@@ -236,7 +236,7 @@ impl<T: Send + Sync> Namespace<'_, T> {
         &self,
         count: u32,
         make: impl FnMut(u32) -> T,
-    ) -> Result<Extent<T>, Reason> {
+    ) -> Result<Extent<T>, InsertReason> {
         assert!(count != 0, "an extent has members");
         let (base, generation) = self.table.insert_extent(self.domain, count, make)?;
         Ok(Extent::new(Id::new(base, generation), count))
@@ -247,13 +247,13 @@ impl<T: Send + Sync> Namespace<'_, T> {
     ///
     /// # Errors
     /// If none was there any more.
-    pub fn remove_extent(&self, extent: Extent<T>) -> Result<u32, Stale> {
+    pub fn remove_extent(&self, extent: Extent<T>) -> Result<u32, StaleId> {
         let mut removed = 0;
         for id in extent.ids() {
             removed += u32::from(self.remove(id).is_ok());
         }
         if removed == 0 {
-            Err(Stale)
+            Err(StaleId)
         } else {
             Ok(removed)
         }
@@ -268,16 +268,16 @@ impl<T: Send + Sync> Namespace<'_, T> {
     ///
     /// # Panics
     /// If the section is one of another domain.
-    pub fn iter<'s>(&'s self, section: &'s impl Inside) -> Iter<'s, T> {
+    pub fn iter<'s>(&'s self, section: &'s impl InSection) -> NamespaceIter<'s, T> {
         self.require(section);
-        Iter::new(&self.table)
+        NamespaceIter::new(&self.table)
     }
 
     /// Drops all values that were removed, on any thread, and that no section can have any more; says how many.
     ///
     /// For moments at which there is time: what a slot's threads have removed is otherwise dropped when something is inserted or removed
     /// on that slot, or when ids run out. If the calling thread is in a section itself, little will be dropped; and with
-    /// [`Clock::Tsc`](crate::reclaim::Clock::Tsc) nothing is that was removed in the last 10 µs or so.
+    /// [`DomainClock::Tsc`](crate::reclaim::DomainClock::Tsc) nothing is that was removed in the last 10 µs or so.
     pub fn collect(&self) -> usize {
         self.table.collect(self.domain)
     }
@@ -304,7 +304,7 @@ impl<'s, T: Send + Sync> Lookup<'s, T> {
     /// # Errors
     /// If the id names nothing (any more).
     #[inline]
-    pub fn get(self, id: Id<T>) -> Result<&'s T, Stale> {
+    pub fn get(self, id: Id<T>) -> Result<&'s T, StaleId> {
         // SAFETY: the beginning is the table's.
         match unsafe {
             self.table
@@ -312,7 +312,7 @@ impl<'s, T: Send + Sync> Lookup<'s, T> {
         } {
             // SAFETY: found in a section that is open for `'s`, of the domain that the table is used with.
             Some(entry) => Ok(unsafe { entry.value() }),
-            None => Err(Stale),
+            None => Err(StaleId),
         }
     }
 }
@@ -334,13 +334,13 @@ impl<T> fmt::Debug for Lookup<'_, T> {
 /// A value that was just removed: nobody finds it any more, and sections may still read it.
 ///
 /// It is given up when this is dropped. If this is forgotten, the value is never dropped, and its id not used again.
-pub struct Removed<'n, T: Send + Sync> {
+pub struct RemovedValue<'n, T: Send + Sync> {
     namespace: &'n Namespace<'n, T>,
     index: u32,
     entry: &'n Entry<T>,
 }
 
-impl<T: Send + Sync> Deref for Removed<'_, T> {
+impl<T: Send + Sync> Deref for RemovedValue<'_, T> {
     type Target = T;
 
     #[inline]
@@ -350,7 +350,7 @@ impl<T: Send + Sync> Deref for Removed<'_, T> {
     }
 }
 
-impl<T: Send + Sync> Drop for Removed<'_, T> {
+impl<T: Send + Sync> Drop for RemovedValue<'_, T> {
     #[inline]
     fn drop(&mut self) {
         let Namespace { domain, table } = self.namespace;
@@ -358,16 +358,16 @@ impl<T: Send + Sync> Drop for Removed<'_, T> {
     }
 }
 
-impl<T: Send + Sync + fmt::Debug> fmt::Debug for Removed<'_, T> {
+impl<T: Send + Sync + fmt::Debug> fmt::Debug for RemovedValue<'_, T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_tuple("Removed").field(&**self).finish()
+        f.debug_tuple("RemovedValue").field(&**self).finish()
     }
 }
 
 /// What a [`Namespace`] has and has done.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 #[non_exhaustive]
-pub struct Stats {
+pub struct NamespaceStats {
     /// Values that were ever inserted.
     pub inserted: u64,
     /// Values that were ever removed.

@@ -2,7 +2,7 @@
 
 use super::logged::Logged;
 use super::operation::Operation;
-use crate::engine::{Drained, Full, MemoryUsage, Shared, Stats, Synchronized};
+use crate::engine::{Drained, Full, LogStats, MemoryUsage, ReadGuard, Synchronized};
 use crate::sync::const_fn;
 use alloc::boxed::Box;
 use core::fmt;
@@ -185,7 +185,7 @@ impl<S: 'static, const N: usize> LoggedFn<S, N> {
     /// # Panics
     /// As [`Logged::read`].
     #[track_caller]
-    pub fn read(&self) -> Shared<'_, S>
+    pub fn read(&self) -> ReadGuard<'_, S>
     where
         S: Sync,
     {
@@ -234,7 +234,7 @@ impl<S: 'static, const N: usize> LoggedFn<S, N> {
     }
 
     /// See [`Logged::stats`].
-    pub fn stats(&self) -> Stats {
+    pub fn stats(&self) -> LogStats {
         self.logged.stats()
     }
 }

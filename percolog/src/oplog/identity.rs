@@ -6,17 +6,17 @@ use core::num::NonZeroU64;
 /// The right to add something, once.
 ///
 /// "Add, then remove" may be dropped as if neither had happened only if the thing was not there
-/// before: with `x` already in a set, adding and removing `x` must leave it absent. [`unique`] makes
+/// before: with `x` already in a set, adding and removing `x` must leave it absent. [`token_pair`] makes
 /// identities that were nowhere before, and the two tokens, which cannot be copied, make sure that
 /// each is added and removed at most once.
 #[derive(PartialEq, Eq, Hash)]
-pub struct Birth(NonZeroU64);
+pub struct AddToken(NonZeroU64);
 
-/// The right to remove what the matching [`Birth`] adds, once.
+/// The right to remove what the matching [`AddToken`] adds, once.
 #[derive(PartialEq, Eq, Hash)]
-pub struct Death(NonZeroU64);
+pub struct RemoveToken(NonZeroU64);
 
-impl Birth {
+impl AddToken {
     /// The identity's number, unique in this process.
     #[must_use]
     pub const fn id(&self) -> u64 {
@@ -24,7 +24,7 @@ impl Birth {
     }
 }
 
-impl Death {
+impl RemoveToken {
     /// The identity's number, unique in this process.
     #[must_use]
     pub const fn id(&self) -> u64 {
@@ -32,25 +32,25 @@ impl Death {
     }
 }
 
-impl fmt::Debug for Birth {
+impl fmt::Debug for AddToken {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "Birth({})", self.0)
+        write!(f, "AddToken({})", self.0)
     }
 }
 
-impl fmt::Debug for Death {
+impl fmt::Debug for RemoveToken {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "Death({})", self.0)
+        write!(f, "RemoveToken({})", self.0)
     }
 }
 
 /// A new identity: the right to add it and the right to remove it.
 ///
 /// ```
-/// use percolog::oplog::{Absorb, Birth, Death, Logged, Operation, unique};
+/// use percolog::oplog::{Absorb, AddToken, RemoveToken, Logged, Operation, token_pair};
 /// use std::collections::BTreeMap;
 ///
-/// enum Edit { Open(Birth, &'static str), Close(Death) }
+/// enum Edit { Open(AddToken, &'static str), Close(RemoveToken) }
 ///
 /// impl Operation<BTreeMap<u64, &'static str>> for Edit {
 ///     const ABSORBS: bool = true;
@@ -62,14 +62,14 @@ impl fmt::Debug for Death {
 ///     }
 ///     fn absorb(&self) -> Absorb<'_> {
 ///         match self {
-///             Edit::Open(id, _) => Absorb::Begin(id),
-///             Edit::Close(id) => Absorb::End(id),
+///             Edit::Open(id, _) => Absorb::Add(id),
+///             Edit::Close(id) => Absorb::Remove(id),
 ///         }
 ///     }
 /// }
 ///
 /// let open = Logged::new(BTreeMap::new());
-/// let (birth, death) = unique();
+/// let (birth, death) = token_pair();
 /// open.queue(Edit::Open(birth, "a file"));
 /// open.queue(Edit::Close(death));
 /// assert!(open.synchronize().is_empty());
@@ -79,9 +79,9 @@ impl fmt::Debug for Death {
 /// *Progress:* wait-free. *Cost:* a thread takes numbers in blocks of 65,536, so one transfer in as
 /// many calls; without `std`, one transfer a call.
 #[must_use]
-pub fn unique() -> (Birth, Death) {
+pub fn token_pair() -> (AddToken, RemoveToken) {
     let number = numbers::next();
-    (Birth(number), Death(number))
+    (AddToken(number), RemoveToken(number))
 }
 
 #[cfg(feature = "std")]
@@ -139,7 +139,7 @@ mod tests {
                 std::thread::spawn(|| {
                     (0..100_000)
                         .map(|_| {
-                            let (birth, death) = unique();
+                            let (birth, death) = token_pair();
                             assert_eq!(birth.id(), death.id());
                             birth.id()
                         })

@@ -3,12 +3,12 @@
 use super::log::Log;
 #[cfg(feature = "std")]
 use super::logged::until;
-use super::logged::{Builder, POISONED, no_guard, origin, refused};
+use super::logged::{LoggedBuilder, POISONED, no_guard, origin, refused};
 use super::operation::Operation;
 use crate::cpu::{Environment, Native};
 use crate::engine::{
-    self, Cache, CacheOptions, CacheStats, Drained, Full, Shared, SynchronizeError, Synchronized,
-    Wait,
+    self, Cache, CacheOptions, Drained, Full, LogCacheStats, ReadGuard, SynchronizeError,
+    Synchronized, Wait,
 };
 use crate::sync::{Patience, const_fn};
 use alloc::boxed::Box;
@@ -43,8 +43,8 @@ pub unsafe trait Cached<S, E: Environment + 'static = Native>:
 /// updated often have logs, and others do not. A log that has been merged stays at its place for whoever comes next.
 ///
 /// Memory, for each slot that updates objects of this cache: a table with two [`LINE_SIZE`](crate::cpu::LINE_SIZE) for each
-/// place (on x86-64 a mebibyte), in which the logs are, and for each of up to [`logs`](CacheBuilder::logs) logs the operations that
-/// it has [room](CacheBuilder::room) for, or has grown to.
+/// place (on x86-64 a mebibyte), in which the logs are, and for each of up to [`logs`](LogCacheBuilder::logs) logs the operations that
+/// it has [room](LogCacheBuilder::room) for, or has grown to.
 pub struct LogCache<S, O: Operation<S>, E = Native> {
     cache: Cache<S, Log<O>, E>,
 }
@@ -52,11 +52,11 @@ pub struct LogCache<S, O: Operation<S>, E = Native> {
 /// How large a [`LogCache`] is, and what the limits of its objects are.
 #[derive(Debug, Clone, Copy)]
 #[must_use]
-pub struct CacheBuilder {
+pub struct LogCacheBuilder {
     options: CacheOptions,
 }
 
-impl CacheBuilder {
+impl LogCacheBuilder {
     /// 4096 places and as many logs a slot, and the usual limits and policies.
     pub const fn new() -> Self {
         Self {
@@ -93,7 +93,7 @@ impl CacheBuilder {
     }
 
     /// The limits and policies of the objects.
-    pub const fn objects(mut self, limits: Builder) -> Self {
+    pub const fn objects(mut self, limits: LoggedBuilder) -> Self {
         self.options.objects = limits.options();
         self
     }
@@ -107,13 +107,14 @@ impl CacheBuilder {
 
     const_fn! {
         /// The cache, in an environment of its own: for tests that force migrations and clock skew.
+        #[doc(hidden)]
         pub const fn build_in<S, O: Operation<S>, E: Environment>(self, environment: E) -> LogCache<S, O, E> {
             LogCache { cache: Cache::new(self.options, environment) }
         }
     }
 }
 
-impl Default for CacheBuilder {
+impl Default for LogCacheBuilder {
     fn default() -> Self {
         Self::new()
     }
@@ -121,14 +122,14 @@ impl Default for CacheBuilder {
 
 impl<S, O: Operation<S>, E: Environment> LogCache<S, O, E> {
     /// What the cache holds, and what it has cost. Locks each place of each slot for a moment.
-    pub fn stats(&self) -> CacheStats {
+    pub fn stats(&self) -> LogCacheStats {
         self.cache.stats()
     }
 }
 
 impl<S, O: Operation<S>> Default for LogCache<S, O> {
     fn default() -> Self {
-        CacheBuilder::new().build()
+        LogCacheBuilder::new().build()
     }
 }
 
@@ -139,21 +140,21 @@ impl<S, O: Operation<S>, E: Environment> fmt::Debug for LogCache<S, O, E> {
 }
 
 /// Makes the cache of a kind of objects: of a state's type and an operation's, and, after another comma, a
-/// [`CacheBuilder`](crate::oplog::CacheBuilder) if it is not to be the usual one.
+/// [`LogCacheBuilder`](crate::oplog::LogCacheBuilder) if it is not to be the usual one.
 ///
 /// ```
-/// use percolog::oplog::{CacheBuilder, Operation};
+/// use percolog::oplog::{LogCacheBuilder, Operation};
 ///
 /// struct Add(u64);
 /// impl Operation<u64> for Add {
 ///     fn exec(self, sum: &mut u64) { *sum += self.0 }
 /// }
-/// percolog::log_cache!(u64, Add, CacheBuilder::new().places(1024));
+/// percolog::log_cache!(u64, Add, LogCacheBuilder::new().places(1024));
 /// ```
 #[macro_export]
 macro_rules! log_cache {
     ($state:ty, $operation:ty $(,)?) => {
-        $crate::log_cache!($state, $operation, $crate::oplog::CacheBuilder::new());
+        $crate::log_cache!($state, $operation, $crate::oplog::LogCacheBuilder::new());
     };
     ($state:ty, $operation:ty, $builder:expr $(,)?) => {
         // SAFETY: a static is the same one each time.
@@ -209,7 +210,7 @@ macro_rules! log_cache {
 /// found exactly, on machines of up to 182; and so is any number of slots on machines of up to 13. Else a merge also looks at the places of some
 /// slots that have no log of the object.
 ///
-/// A log is made with [room](CacheBuilder::room) for 8 operations, and asks the allocator for more as it grows towards the limit. What it
+/// A log is made with [room](LogCacheBuilder::room) for 8 operations, and asks the allocator for more as it grows towards the limit. What it
 /// has grown to it keeps, but not its object: merging exchanges the memories of logs, whosever they are. So it is with more room, not with time, that
 /// an object under heavy updates stays away from the allocator. The first update after a read writes to one line that all slots write to: the set
 /// is a word of the object's, where a [`Logged`](super::Logged) has a mark in a line for each chip.
@@ -352,7 +353,7 @@ impl<S: Send + 'static, O: Cached<S, E>, E: Environment> Lent<S, O, E> {
     /// # Panics
     /// As [`synchronize`](Self::synchronize).
     #[track_caller]
-    pub fn read(&self) -> Shared<'_, S>
+    pub fn read(&self) -> ReadGuard<'_, S>
     where
         S: Sync,
     {
@@ -371,7 +372,7 @@ impl<S: Send + 'static, O: Cached<S, E>, E: Environment> Lent<S, O, E> {
     ///
     /// # Panics
     /// If an operation panics.
-    pub fn try_read(&self) -> Result<Shared<'_, S>, SynchronizeError<Shared<'_, S>>>
+    pub fn try_read(&self) -> Result<ReadGuard<'_, S>, SynchronizeError<ReadGuard<'_, S>>>
     where
         S: Sync,
     {
@@ -389,7 +390,7 @@ impl<S: Send + 'static, O: Cached<S, E>, E: Environment> Lent<S, O, E> {
     pub fn read_for(
         &self,
         timeout: Duration,
-    ) -> Result<Shared<'_, S>, SynchronizeError<Shared<'_, S>>>
+    ) -> Result<ReadGuard<'_, S>, SynchronizeError<ReadGuard<'_, S>>>
     where
         S: Sync,
     {
@@ -418,7 +419,7 @@ impl<S: Send + 'static, O: Cached<S, E>, E: Environment> Lent<S, O, E> {
     /// assert_eq!(sum.pending(), 0);
     /// ```
     ///
-    /// With the `std` feature [`engine::Periodic`](crate::engine::Periodic) does this at an interval, for objects in an
+    /// With the `std` feature [`oplog::DrainThread`](crate::oplog::DrainThread) does this at an interval, for objects in an
     /// `Arc<Pin<Box<Lent<…>>>>`.
     pub fn drain(&self, budget: usize) -> Drained {
         Self::cache().drain(&self.object, budget)

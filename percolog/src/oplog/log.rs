@@ -12,7 +12,7 @@ use core::panic::Location;
 /// One slot's operations: in the order of their stamps, or, if operations absorb each other, wherever
 /// there is room.
 #[repr(C)]
-pub struct Log<O> {
+pub(crate) struct Log<O> {
     entries: Entries<O>,
     /// Where to find operations that a later one can absorb; stays empty unless `O` absorbs. It stays
     /// with its slot when a merge takes the operations, and is cleared when the slot finds that they
@@ -29,7 +29,7 @@ pub struct Log<O> {
 
 /// What merging keeps between merges.
 #[derive(Default)]
-pub struct Scratch {
+pub(crate) struct Scratch {
     /// What comes next of queues that are in order.
     window: Window,
     /// Stamp, queue and place of every operation, for queues that are not in order.
@@ -92,7 +92,7 @@ impl<O> Log<O> {
         O: Operation<S>,
     {
         self.forget_taken();
-        if let Absorb::End(death) = later.absorb()
+        if let Absorb::Remove(death) = later.absorb()
             && let Some(earlier) = self.take_begun::<S>(death.id())
         {
             return Absorbed::Cancelled(earlier, later);
@@ -109,8 +109,8 @@ impl<O> Log<O> {
         *newest = stamp;
         let key = match later.absorb() {
             // What it ends is not here.
-            Absorb::Never | Absorb::End(_) => None,
-            Absorb::Begin(birth) => Some(spread(birth.id())),
+            Absorb::Never | Absorb::Remove(_) => None,
+            Absorb::Add(birth) => Some(spread(birth.id())),
             Absorb::Replace(hash) => {
                 let hash = spread(hash);
                 if let Some(place) = place_of::<S, O>(index, entries, hash, &later) {
@@ -277,7 +277,7 @@ fn replace_at<O>(
 }
 
 fn begins<S, O: Operation<S>>(operation: &O, id: u64) -> bool {
-    matches!(operation.absorb(), Absorb::Begin(birth) if birth.id() == id)
+    matches!(operation.absorb(), Absorb::Add(birth) if birth.id() == id)
 }
 
 impl<S, O: Operation<S>> Queue<S> for Log<O> {
@@ -314,13 +314,13 @@ impl<S, O: Operation<S>> Queue<S> for Log<O> {
 
     #[inline(always)]
     fn may_cancel(operation: &O) -> bool {
-        O::ABSORBS && matches!(operation.absorb(), Absorb::End(_))
+        O::ABSORBS && matches!(operation.absorb(), Absorb::Remove(_))
     }
 
     #[inline(always)]
     fn cancel(&mut self, operation: O) -> Result<Absorbed<O>, O> {
         self.forget_taken();
-        let Absorb::End(death) = operation.absorb() else {
+        let Absorb::Remove(death) = operation.absorb() else {
             return Err(operation);
         };
         match self.take_begun::<S>(death.id()) {
@@ -432,7 +432,7 @@ fn cancel_across<S, O: Operation<S>>(queues: &mut [Log<O>], seen: &mut hashbrown
     seen.clear();
     for_each_place(queues, |queues, queue, place| {
         if let Some((_, operation)) = queues[queue].entries.get(place)
-            && let Absorb::Begin(birth) = operation.absorb()
+            && let Absorb::Add(birth) = operation.absorb()
         {
             let hash = spread(birth.id());
             let item = Seen { hash, queue, place };
@@ -446,7 +446,7 @@ fn cancel_across<S, O: Operation<S>>(queues: &mut [Log<O>], seen: &mut hashbrown
         let Some((stamp, operation)) = queues[queue].entries.get(place) else {
             return;
         };
-        let Absorb::End(death) = operation.absorb() else {
+        let Absorb::Remove(death) = operation.absorb() else {
             return;
         };
         let id = death.id();

@@ -4,8 +4,8 @@ use super::log::Log;
 use super::operation::Operation;
 use crate::cpu::{Environment, Native};
 use crate::engine::{
-    Drained, Full, MemoryUsage, Object, OnDrop, Options, Origin, Policy, Reason, Shared, Stats,
-    SynchronizeError, Synchronized, Wait,
+    Drained, Full, FullReason, LogStats, MemoryUsage, Object, OnDrop, Options, Origin, Policy,
+    ReadGuard, SynchronizeError, Synchronized, Wait,
 };
 use crate::sync::{Patience, const_fn};
 use core::fmt;
@@ -64,10 +64,10 @@ impl<S, O: Operation<S>> Logged<S, O> {
     }
 
     const_fn! {
-        /// Limits and policies other than the usual ones; the same as [`Builder::new`].
+        /// Limits and policies other than the usual ones; the same as [`LoggedBuilder::new`].
         ///
         /// ```
-        /// use percolog::oplog::{Builder, Logged, Operation, Policy};
+        /// use percolog::oplog::{LoggedBuilder, Logged, Operation, Policy};
         ///
         /// struct Push(u32);
         /// impl Operation<Vec<u32>> for Push {
@@ -75,7 +75,7 @@ impl<S, O: Operation<S>> Logged<S, O> {
         /// }
         ///
         /// static LOG: Logged<Vec<u32>, Push> =
-        ///     Builder::new().limit(2).policy(Policy::Full).build(Vec::new());
+        ///     LoggedBuilder::new().limit(2).policy(Policy::Full).build(Vec::new());
         ///
         /// assert!(LOG.try_queue(Push(1)).is_ok());
         /// assert!(LOG.try_queue(Push(2)).is_ok());
@@ -83,8 +83,8 @@ impl<S, O: Operation<S>> Logged<S, O> {
         /// assert_eq!(full.operation.0, 3);
         /// assert_eq!(*LOG.synchronize(), [1, 2]);
         /// ```
-        pub const fn builder() -> Builder {
-            Builder::new()
+        pub const fn builder() -> LoggedBuilder {
+            LoggedBuilder::new()
         }
     }
 }
@@ -92,11 +92,11 @@ impl<S, O: Operation<S>> Logged<S, O> {
 /// Limits and policies of a [`Logged`].
 #[derive(Debug, Clone, Copy)]
 #[must_use]
-pub struct Builder {
+pub struct LoggedBuilder {
     options: Options,
 }
 
-impl Builder {
+impl LoggedBuilder {
     /// The usual limits and policies.
     pub const fn new() -> Self {
         Self {
@@ -156,6 +156,7 @@ impl Builder {
 
     const_fn! {
         /// The object, in an environment of its own: for tests that force migrations and clock skew.
+        #[doc(hidden)]
         pub const fn build_in<S, O: Operation<S>, E: Environment>(
             self,
             state: S,
@@ -166,7 +167,7 @@ impl Builder {
     }
 }
 
-impl Default for Builder {
+impl Default for LoggedBuilder {
     fn default() -> Self {
         Self::new()
     }
@@ -282,7 +283,7 @@ impl<S, O: Operation<S>, E: Environment> Logged<S, O, E> {
     /// # Panics
     /// As [`synchronize`](Self::synchronize).
     #[track_caller]
-    pub fn read(&self) -> Shared<'_, S>
+    pub fn read(&self) -> ReadGuard<'_, S>
     where
         S: Sync,
     {
@@ -299,7 +300,7 @@ impl<S, O: Operation<S>, E: Environment> Logged<S, O, E> {
     ///
     /// # Panics
     /// If an operation panics.
-    pub fn try_read(&self) -> Result<Shared<'_, S>, SynchronizeError<Shared<'_, S>>>
+    pub fn try_read(&self) -> Result<ReadGuard<'_, S>, SynchronizeError<ReadGuard<'_, S>>>
     where
         S: Sync,
     {
@@ -317,7 +318,7 @@ impl<S, O: Operation<S>, E: Environment> Logged<S, O, E> {
     pub fn read_for(
         &self,
         timeout: Duration,
-    ) -> Result<Shared<'_, S>, SynchronizeError<Shared<'_, S>>>
+    ) -> Result<ReadGuard<'_, S>, SynchronizeError<ReadGuard<'_, S>>>
     where
         S: Sync,
     {
@@ -374,7 +375,7 @@ impl<S, O: Operation<S>, E: Environment> Logged<S, O, E> {
     }
 
     /// What deferring has cost so far. Locks each slot's queue for a moment.
-    pub fn stats(&self) -> Stats {
+    pub fn stats(&self) -> LogStats {
         self.object.stats()
     }
 
@@ -459,7 +460,7 @@ pub(super) fn until(timeout: Duration) -> Wait {
 #[track_caller]
 #[cold]
 #[inline(never)]
-pub(super) fn refused(reason: Reason) -> ! {
+pub(super) fn refused(reason: FullReason) -> ! {
     panic!("percolog: the operation cannot be queued, {reason}; `try_queue` hands it back instead")
 }
 

@@ -49,7 +49,7 @@
 //! | Places of the cache share lines. | Each is on lines of its own. | `lent::sizes::places_are_on_lines_of_their_own` |
 //! | Logs are sorted by a sort that is not stable, by time stamps that can be equal. | Of one log, equal stamps keep their order; operations of different logs have equal stamps only if neither returned before the other was called. | `stamps::operations_with_equal_stamps_stay_in_the_order_in_which_they_were_queued` |
 //! | Nothing bounds the memory. | A limit for each log and a cap on how many there are. | `lent::sizes::the_cache_is_bounded_however_many_objects_there_are`, `limits::merging_keeps_queues_short`, `allocations::a_queue_that_absorbs_for_ever_does_not_grow` |
-//! | A removal cancels the insertion of the same name: of `link X, unlink X, link Y, link X, unlink X` the last link is lost, and what was there before stays. | Only an identity that was nowhere before ([`unique`]) cancels. Under a name, the last word replaces earlier ones and is executed. | `set::histories::links_and_unlinks_around_another_one`, `set::histories::adding_and_removing_what_is_there_leaves_it_absent`, `set::histories::a_key_that_two_cores_change_in_turn_ends_absent`, `consistent_cut::links_and_unlinks_end_as_they_would_at_once_wherever_they_are_queued` |
+//! | A removal cancels the insertion of the same name: of `link X, unlink X, link Y, link X, unlink X` the last link is lost, and what was there before stays. | Only an identity that was nowhere before ([`token_pair`]) cancels. Under a name, the last word replaces earlier ones and is executed. | `set::histories::links_and_unlinks_around_another_one`, `set::histories::adding_and_removing_what_is_there_leaves_it_absent`, `set::histories::a_key_that_two_cores_change_in_turn_ends_absent`, `consistent_cut::links_and_unlinks_end_as_they_would_at_once_wherever_they_are_queued` |
 //!
 //! Boyd-Wickizer, *Optimizing Communication Bottlenecks in Multiprocessor Operating System Kernels*,
 //! chapters 5 to 7.
@@ -68,13 +68,14 @@ mod row;
 mod window;
 
 pub use closure::LoggedFn;
-pub use identity::{Birth, Death, unique};
-pub use lent::{CacheBuilder, Cached, Lent, LogCache};
-pub use log::Log;
-pub use logged::{Builder, Logged};
+pub use identity::{AddToken, RemoveToken, token_pair};
+pub use lent::{Cached, Lent, LogCache, LogCacheBuilder};
+pub use logged::{Logged, LoggedBuilder};
 pub use operation::{Absorb, Operation};
 
+#[cfg(feature = "std")]
+pub use crate::engine::{Drain, DrainThread};
 pub use crate::engine::{
-    CacheStats, Drained, Full, MemoryUsage, OnDrop, Policy, Reason, Shared, Stats,
+    Drained, Full, FullReason, LogCacheStats, LogStats, MemoryUsage, OnDrop, Policy, ReadGuard,
     SynchronizeError, Synchronized,
 };

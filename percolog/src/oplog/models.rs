@@ -6,7 +6,7 @@
 //! reader reaches slot 0 and shows neither. These models are that history, and its relatives. The
 //! world, and what loom cannot see of it, is that of the engine's models.
 
-use super::{Absorb, Birth, Death, Logged, Operation, unique};
+use super::{Absorb, AddToken, Logged, Operation, RemoveToken, token_pair};
 use crate::engine::models::{Scripted, Watched, bind, explore, join};
 use crate::sync::atomic::{AtomicUsize, Ordering};
 use alloc::vec::Vec;
@@ -29,8 +29,8 @@ fn log<O: Operation<Names>>() -> Arc<Logged<Names, O, Scripted>> {
 
 /// Something that is added once and removed once.
 enum Edit {
-    Open(Birth, char),
-    Close(Death, char),
+    Open(AddToken, char),
+    Close(RemoveToken, char),
 }
 
 impl Operation<Names> for Edit {
@@ -45,8 +45,8 @@ impl Operation<Names> for Edit {
 
     fn absorb(&self) -> Absorb<'_> {
         match self {
-            Self::Open(birth, _) => Absorb::Begin(birth),
-            Self::Close(death, _) => Absorb::End(death),
+            Self::Open(birth, _) => Absorb::Add(birth),
+            Self::Close(death, _) => Absorb::Remove(death),
         }
     }
 }
@@ -146,10 +146,10 @@ fn never_neither<O: Operation<Names> + 'static>(
 #[test]
 fn a_pair_that_cancels_in_place_is_not_missed_with_its_effect() {
     never_neither(|| {
-        let (birth, death) = unique();
+        let (birth, death) = token_pair();
         [
             Edit::Open(birth, 'x'),
-            Edit::Open(unique().0, 'y'),
+            Edit::Open(token_pair().0, 'y'),
             Edit::Close(death, 'x'),
         ]
     });
@@ -172,7 +172,7 @@ fn a_word_that_is_replaced_in_place_is_not_missed_with_its_effect() {
 fn slots_absorb_each_other_only_in_order() {
     explore(|| {
         let log = log();
-        let (birth, death) = unique();
+        let (birth, death) = token_pair();
         let updater = thread::spawn({
             let log = log.clone();
             move || {

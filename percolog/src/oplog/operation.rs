@@ -1,6 +1,6 @@
 //! What can be deferred.
 
-use super::identity::{Birth, Death};
+use super::identity::{AddToken, RemoveToken};
 
 /// An update of a state `S`, as a value.
 ///
@@ -90,8 +90,8 @@ pub enum Absorb<'a> {
     /// to `y`, between two that set `x`, would copy the second).
     Replace(u64),
     /// This operation adds what is added once.
-    Begin(&'a Birth),
+    Add(&'a AddToken),
     /// This operation removes what was added once; if the adding is still pending, neither has to
     /// be executed.
-    End(&'a Death),
+    Remove(&'a RemoveToken),
 }

@@ -3,7 +3,7 @@
 use super::collector::Collector;
 use super::options::WhenFull;
 use super::records::{Record, add};
-use super::stalled::{Stalled, Verdict};
+use super::stalled::{StalledSection, Verdict};
 use crate::cpu::Environment;
 use crate::sync::Backoff;
 
@@ -98,12 +98,12 @@ impl<E: Environment> Collector<E> {
     }
 
     #[cfg(all(feature = "std", not(percolog_loom)))]
-    fn in_the_way(&self) -> Option<Stalled> {
+    fn in_the_way(&self) -> Option<StalledSection> {
         self.stalled()
     }
 
     #[cfg(not(all(feature = "std", not(percolog_loom))))]
-    fn in_the_way(&self) -> Option<Stalled> {
+    fn in_the_way(&self) -> Option<StalledSection> {
         None
     }
 }

@@ -45,13 +45,13 @@
 
 use core::cell::Cell;
 
-use super::options::{Clock, Options};
+use super::options::{DomainClock, DomainOptions};
 use super::queue::Chain;
 use super::records::{Record, Records, add, inside, is_inside, outside, stamp_of};
 #[cfg(feature = "std")]
-use super::stalled::Stalled;
+use super::stalled::StalledSection;
 use crate::cpu::Environment;
-use crate::cpu::barrier::{self, Mode};
+use crate::cpu::barrier::{self, BarrierMode};
 use crate::sync::atomic::{AtomicU32, AtomicU64, Ordering, fence};
 use crate::sync::{Isolated, UnsafeCell};
 
@@ -82,7 +82,7 @@ pub(super) const MARGIN: u64 = 1 << 15;
 pub(super) struct Hot {
     /// The coarse clock.
     tick: AtomicU64,
-    pub(super) mode: Mode,
+    pub(super) mode: BarrierMode,
     pub(super) tsc: bool,
     /// The first optimization is off.
     exits_read_clock: bool,
@@ -117,7 +117,7 @@ pub(super) struct Collector<E> {
     /// Up to where all sections are known to have ended. Read once for each block of retired objects.
     quiescent: Isolated<AtomicU64>,
     pub(super) records: Records,
-    pub(super) options: Options,
+    pub(super) options: DomainOptions,
     pub(super) environment: E,
     rare: UnsafeCell<Rare>,
     /// Whether there are orphans: looked at without the lock.
@@ -135,11 +135,16 @@ unsafe impl<E: Sync> Sync for Collector<E> {}
 unsafe impl<E: Send> Send for Collector<E> {}
 
 impl<E: Environment> Collector<E> {
-    pub(super) fn new(options: Options, environment: E, mode: Mode, tsc_trusted: bool) -> Self {
+    pub(super) fn new(
+        options: DomainOptions,
+        environment: E,
+        mode: BarrierMode,
+        tsc_trusted: bool,
+    ) -> Self {
         // See "The kernel's barrier" above.
         let checked = cfg!(any(target_arch = "x86_64", target_arch = "aarch64"));
         let mode = if options.fenced || !checked {
-            Mode::Fence
+            BarrierMode::Fence
         } else {
             mode
         };
@@ -148,7 +153,7 @@ impl<E: Environment> Collector<E> {
                 // Beyond the stamps that records begin with.
                 tick: AtomicU64::new(1),
                 mode,
-                tsc: options.clock == Clock::Tsc && tsc_trusted,
+                tsc: options.clock == DomainClock::Tsc && tsc_trusted,
                 exits_read_clock: !options.optimizations.exit_without_clock,
             }),
             quiescent: Isolated::new(AtomicU64::new(0)),
@@ -255,11 +260,11 @@ impl<E: Environment> Collector<E> {
 
     // ── Time ──
 
-    pub(super) fn tells_time_by(&self) -> Clock {
+    pub(super) fn tells_time_by(&self) -> DomainClock {
         if self.hot.tsc {
-            Clock::Tsc
+            DomainClock::Tsc
         } else {
-            Clock::Coarse
+            DomainClock::Coarse
         }
     }
 
@@ -427,7 +432,7 @@ impl<E: Environment> Collector<E> {
 
     /// The section that the last failed scan met, if it is still there.
     #[cfg(all(feature = "std", not(percolog_loom)))]
-    pub(super) fn stalled(&self) -> Option<Stalled> {
+    pub(super) fn stalled(&self) -> Option<StalledSection> {
         self.rarely(|rare| {
             let (index, word, since) = rare.met?;
             let record = self.records.all().nth(index)?;
@@ -436,7 +441,7 @@ impl<E: Environment> Collector<E> {
                 return None;
             }
             let holder = rare.holders.get(&index);
-            Some(Stalled {
+            Some(StalledSection {
                 thread: holder.map(std::thread::Thread::id),
                 name: holder.and_then(|thread| thread.name().map(Into::into)),
                 at_least: since.elapsed(),

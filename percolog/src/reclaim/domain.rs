@@ -14,15 +14,15 @@ use alloc::vec::Vec;
 use super::collector::Collector;
 use super::frees::contain;
 use super::grace::Period;
-use super::link::{Memory, Refused, Unlinked};
+use super::link::{DomainFull, Memory, Unlinked};
 use super::open::Mark;
-use super::options::Options;
+use super::options::DomainOptions;
 use super::queue::Retired;
 use super::records::{Record, add};
 use super::section::{OwnedSection, Section};
 #[cfg(feature = "std")]
 use super::stalled::TimedOut;
-use super::stats::Stats;
+use super::stats::DomainStats;
 use crate::cpu::{Native, barrier, clock};
 use crate::sync::Backoff;
 use crate::sync::atomic::{AtomicPtr, Ordering};
@@ -49,7 +49,7 @@ pub struct Stamp(u64);
 /// | [`synchronize`](Self::synchronize) | blocking: waits for the sections that are open | the same, again and again |
 /// | [`collect`](Self::collect) | wait-free but for the destructors | one of each active thread |
 ///
-/// Where the barrier is [`Membarrier`](barrier::Mode::Membarrier), every look at other threads is also
+/// Where the barrier is [`Membarrier`](barrier::BarrierMode::Membarrier), every look at other threads is also
 /// a system call that interrupts the processors which run threads of this process.
 ///
 /// Memory: 512 bytes for each thread that uses the domain at the same time as others (in powers of two,
@@ -60,7 +60,7 @@ pub struct Stamp(u64);
 /// They run in calls of `retire`, `try_retire` and `collect` of any thread (two for each object
 /// retired, eight when very many have gathered), and when the domain is dropped. They may enter sections, and retire objects.
 /// If one panics the panic goes no further (with the `std` feature; it is reported by the panic hook as
-/// always): the object is gone, the others are not affected, and [`Stats::panics`] counts it.
+/// always): the object is gone, the others are not affected, and [`DomainStats::panics`] counts it.
 ///
 /// # Threads that end
 ///
@@ -76,7 +76,7 @@ pub struct Stamp(u64);
 pub struct Domain {
     /// Made at first use, so that a domain can stand in a static; an `Arc`'s pointer.
     collector: AtomicPtr<Collector<Native>>,
-    options: Options,
+    options: DomainOptions,
 }
 
 // SAFETY: a collector can be used by any thread; the pointer stands for a reference to one.
@@ -85,15 +85,15 @@ unsafe impl Sync for Domain {}
 unsafe impl Send for Domain {}
 
 impl Domain {
-    /// A domain with the default [`Options`]. Allocates nothing before it is used.
+    /// A domain with the default [`DomainOptions`]. Allocates nothing before it is used.
     #[must_use]
     pub const fn new() -> Self {
-        Self::with(Options::new())
+        Self::with(DomainOptions::new())
     }
 
     /// A domain that works as told.
     #[must_use]
-    pub const fn with(options: Options) -> Self {
+    pub const fn with(options: DomainOptions) -> Self {
         Self {
             collector: AtomicPtr::new(ptr::null_mut()),
             options,
@@ -113,7 +113,7 @@ impl Domain {
 
     #[cold]
     fn start(&self) -> &Collector<Native> {
-        let trusted = clock::health().source != clock::Source::SharedCounter;
+        let trusted = clock::health().source != clock::ClockSource::SharedCounter;
         let fresh = Arc::new(Collector::new(
             self.options,
             Native,
@@ -231,11 +231,11 @@ impl Domain {
     pub unsafe fn try_retire<T: Send + 'static, M: Memory>(
         &self,
         unlinked: Unlinked<T, M>,
-    ) -> Result<(), Refused<T, M>> {
+    ) -> Result<(), DomainFull<T, M>> {
         self.with_record(|collector, record| {
             if !collector.make_room(record, mem::size_of::<T>()) {
                 add(&record.private.counts.refused, 1);
-                return Err(Refused {
+                return Err(DomainFull {
                     unlinked,
                     unreclaimed_bytes: collector.unreclaimed_bytes(),
                     #[cfg(feature = "std")]
@@ -417,19 +417,19 @@ impl Domain {
     ///
     /// For threads that retire objects and then go idle, and for moments at which there is time. If
     /// the calling thread is in a section itself, little will be quiescent; and with
-    /// [`Clock::Tsc`](super::Clock::Tsc) nothing is that was retired in the last 10 µs or so.
+    /// [`DomainClock::Tsc`](super::DomainClock::Tsc) nothing is that was retired in the last 10 µs or so.
     pub fn collect(&self) -> usize {
         self.with_record(|collector, record| collector.collect(record))
     }
 
     /// What reclaiming has cost, and what it has not done yet.
     #[must_use]
-    pub fn stats(&self) -> Stats {
+    pub fn stats(&self) -> DomainStats {
         let collector = self.collector();
         let destroyed = collector.total(|counts| &counts.destroyed);
         let unreclaimed_bytes = collector.unreclaimed_bytes();
         let retired = collector.total(|counts| &counts.retired);
-        Stats {
+        DomainStats {
             unreclaimed: retired.saturating_sub(destroyed),
             unreclaimed_bytes,
             retired,

@@ -4,7 +4,7 @@ use super::collector::{Collector, TARGET, TARGET_A_BARRIER, TARGET_A_THREAD};
 use super::queue::{self, BLOCK, Chain, Retired};
 use super::records::{Counts, Record, add};
 use crate::cpu::Environment;
-use crate::cpu::barrier::Mode;
+use crate::cpu::barrier::BarrierMode;
 use crate::sync::atomic::Ordering;
 use crate::sync::global::AtomicU64 as Count;
 
@@ -157,7 +157,7 @@ impl<E: Environment> Collector<E> {
                 .active_from(0)
                 .any(|other| own.is_none_or(|own| other.index != own.index))
         };
-        let least = if self.hot.mode == Mode::Membarrier && others() {
+        let least = if self.hot.mode == BarrierMode::Membarrier && others() {
             TARGET_A_BARRIER
         } else {
             TARGET

@@ -16,7 +16,7 @@
 /// Wang, Stamler and Parmer, *Parallel Sections*, §3.7.
 ///
 /// ```
-/// use percolog::reclaim::{Domain, GracePeriod, Options, Owned};
+/// use percolog::reclaim::{Domain, GracePeriod, DomainOptions, Owned};
 /// use std::sync::atomic::{AtomicU64, Ordering};
 ///
 /// /// How often each of two processors has flushed its TLB.
@@ -42,7 +42,7 @@
 /// }
 ///
 /// static TLBS: AllTlbsFlushed = AllTlbsFlushed([AtomicU64::new(0), AtomicU64::new(0)]);
-/// static FRAMES: Domain = Domain::with(Options::new().grace(&TLBS));
+/// static FRAMES: Domain = Domain::with(DomainOptions::new().grace(&TLBS));
 ///
 /// struct Frame([u8; 64]);
 ///

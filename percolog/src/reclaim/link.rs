@@ -7,8 +7,8 @@ use core::ptr::{self, NonNull};
 
 use alloc::boxed::Box;
 
-use super::section::Inside;
-use super::stalled::Stalled;
+use super::section::InSection;
+use super::stalled::StalledSection;
 use crate::sync::atomic::{AtomicPtr, Ordering};
 
 /// Where objects lie, and how they are destroyed: in a box of their own ([`Boxed`]), or in a [slab](crate::slab::InSlab).
@@ -189,25 +189,25 @@ impl<T: fmt::Debug, M: Memory> fmt::Debug for Unlinked<T, M> {
 }
 
 /// The domain is full: [`Domain::try_retire`](super::Domain::try_retire) hands the object back.
-pub struct Refused<T, M: Memory = Boxed> {
+pub struct DomainFull<T, M: Memory = Boxed> {
     /// What was to be retired.
     pub unlinked: Unlinked<T, M>,
     /// How many bytes the domain holds.
     pub unreclaimed_bytes: u64,
     /// The section that keeps them from being destroyed, if it is still open.
-    pub stalled: Option<Stalled>,
+    pub stalled: Option<StalledSection>,
 }
 
-impl<T, M: Memory> fmt::Debug for Refused<T, M> {
+impl<T, M: Memory> fmt::Debug for DomainFull<T, M> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Refused")
+        f.debug_struct("DomainFull")
             .field("unreclaimed_bytes", &self.unreclaimed_bytes)
             .field("stalled", &self.stalled)
             .finish_non_exhaustive()
     }
 }
 
-impl<T, M: Memory> fmt::Display for Refused<T, M> {
+impl<T, M: Memory> fmt::Display for DomainFull<T, M> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(
             f,
@@ -221,7 +221,7 @@ impl<T, M: Memory> fmt::Display for Refused<T, M> {
     }
 }
 
-impl<T, M: Memory> core::error::Error for Refused<T, M> {}
+impl<T, M: Memory> core::error::Error for DomainFull<T, M> {}
 
 /// A reference to an object that was found in a section, good for as long as the section and the link
 /// through which it was found are.
@@ -311,16 +311,16 @@ unsafe impl<T: Send + Sync, M: Memory> Sync for Link<T, M> {}
 unsafe impl<T: Send + Sync, M: Memory> Send for Link<T, M> {}
 
 /// What [`Link::compare_exchange`] found instead: nothing was changed.
-pub struct Changed<'s, T, M: Memory = Boxed> {
+pub struct CompareExchangeError<'s, T, M: Memory = Boxed> {
     /// What the link leads to.
     pub found: Option<Ref<'s, T>>,
     /// What was to be put there.
     pub new: Option<Owned<T, M>>,
 }
 
-impl<T, M: Memory> fmt::Debug for Changed<'_, T, M> {
+impl<T, M: Memory> fmt::Debug for CompareExchangeError<'_, T, M> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("Changed")
+        f.write_str("CompareExchangeError")
     }
 }
 
@@ -371,7 +371,7 @@ impl<T, M: Memory> Link<T, M> {
     ///
     /// *Progress:* wait-free. *Cost:* one load.
     #[inline]
-    pub fn load<'s>(&'s self, section: &'s impl Inside) -> Option<Ref<'s, T>> {
+    pub fn load<'s>(&'s self, section: &'s impl InSection) -> Option<Ref<'s, T>> {
         let _ = section;
         // Acquire pairs with the Release with which the object was linked.
         let object = self.object.load(Ordering::Acquire);
@@ -410,8 +410,8 @@ impl<T, M: Memory> Link<T, M> {
         &'s self,
         current: Option<Ref<'_, T>>,
         new: Option<Owned<T, M>>,
-        section: &'s impl Inside,
-    ) -> Result<Option<Unlinked<T, M>>, Changed<'s, T, M>> {
+        section: &'s impl InSection,
+    ) -> Result<Option<Unlinked<T, M>>, CompareExchangeError<'s, T, M>> {
         let _ = section;
         let new = raw(new);
         // Orderings as in `swap`; on failure Acquire as in `load`.
@@ -422,7 +422,7 @@ impl<T, M: Memory> Link<T, M> {
             Ordering::Acquire,
         ) {
             Ok(old) => Ok(unlinked(old)),
-            Err(found) => Err(Changed {
+            Err(found) => Err(CompareExchangeError {
                 // SAFETY: as in `load`.
                 found: unsafe { lend(found) },
                 // SAFETY: came from `raw` above, and was not linked.
@@ -444,7 +444,7 @@ impl<T, M: Memory> Link<T, M> {
         &'s self,
         current: Option<Ref<'_, T>>,
         new: Option<Ref<'_, T>>,
-        section: &'s impl Inside,
+        section: &'s impl InSection,
     ) -> Result<Option<Unlinked<T, M>>, Option<Ref<'s, T>>> {
         let _ = section;
         // Orderings as in `compare_exchange`.

@@ -36,7 +36,7 @@
 //!
 //! # What it costs
 //!
-//! * **A section**: two stores to a line of one's own. With [`Clock::Coarse`] one load of a line that all
+//! * **A section**: two stores to a line of one's own. With [`DomainClock::Coarse`] one load of a line that all
 //!   threads share and that changes rarely; where the kernel has no
 //!   [`membarrier`](crate::cpu::barrier) a fence, too.
 //! * **A free**: a store into a block of 64 objects. Each full block gets a stamp; what others have
@@ -45,7 +45,7 @@
 //!   thread looks at the others: one line of each. What it finds out all of them use.
 //! * **Idle threads, and threads that have ended: nothing.** They are not looked at.
 //! * **Memory**: what is retired stays until sections have ended: some hundreds of objects a thread. A section that never ends
-//!   keeps everything; [`Domain::stats`] says how much, and names the thread, and [`Options::cap`] bounds it.
+//!   keeps everything; [`Domain::stats`] says how much, and names the thread, and [`DomainOptions::cap`] bounds it.
 //!
 //! Without the `std` feature there are no threads to hold a record: a section takes the one of its
 //! slot, or another if that is in use, and gives it back, which is an atomic update at either end. What was retired waits at its
@@ -61,11 +61,11 @@
 //! | `ps_free` | [`Slab::free`](crate::slab::Slab::free), [`Domain::retire`]; [`Domain::retire_with`], [`Domain::try_retire`] | takes an [`Unlinked`], which only a link gives: an object is unlinked before it is freed, and runs its destructor |
 //! | `ps_quiesce` | [`Domain::quiescent`] of a [`Stamp`] of [`Domain::now`] | the caller's own section counts |
 //! | `synchronize`, which others have and the paper's library does without | [`Domain::synchronize`], [`Domain::synchronize_for`] | |
-//! | `ps_lock_take` | [`NodeLock::take`](crate::lock::NodeLock::take), [`try_take`](crate::lock::NodeLock::try_take) | besides "it was freed" there is "a holder panicked" |
+//! | `ps_lock_take` | [`NodeLock::lock`](crate::lock::NodeLock::lock), [`try_lock`](crate::lock::NodeLock::try_lock) | besides "it was freed" there is "a holder panicked" |
 //! | `ps_lock_release` | dropping the [`NodeGuard`](crate::lock::NodeGuard) | |
 //! | `ps_lock_release_free` | [`NodeGuard::release_and_free`](crate::lock::NodeGuard::release_and_free), then `ps_free`'s | hands the node back, so that its contents can be used once more before it is retired |
 //! | `lookup` of an identifier (Figure 1) | [`Namespace::get`](crate::namespace::Namespace::get) | a stale id is an error |
-//! | a custom grace period (§3.7) | [`Options::grace`] | |
+//! | a custom grace period (§3.7) | [`DomainOptions::grace`] | |
 //!
 //! # Where this differs from the paper
 //!
@@ -115,14 +115,14 @@ pub(crate) use frees::contain;
 pub use grace::GracePeriod;
 pub(crate) use grace::Period;
 #[cfg(not(percolog_loom))]
-pub use link::{Boxed, Changed, Link, Memory, Owned, Ref, Refused, Unlinked};
+pub use link::{Boxed, CompareExchangeError, DomainFull, Link, Memory, Owned, Ref, Unlinked};
 pub(crate) use open::Mark;
-pub use options::{Clock, Optimizations, Options, WhenFull};
+pub use options::{DomainClock, DomainOptions, Optimizations, WhenFull};
 #[cfg(not(percolog_loom))]
 pub use replaceable::Replaceable;
 #[cfg(not(percolog_loom))]
-pub use section::{Inside, OwnedSection, Section};
+pub use section::{InSection, OwnedSection, Section};
 #[cfg(feature = "std")]
 pub use stalled::TimedOut;
-pub use stalled::{Stalled, Verdict};
-pub use stats::Stats;
+pub use stalled::{StalledSection, Verdict};
+pub use stats::DomainStats;

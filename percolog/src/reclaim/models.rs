@@ -6,10 +6,10 @@
 //! is enumerated by `tests/anywhere/litmus`. The lock of rare steps is the collector's own, and there is no fork.
 
 use super::collector::Collector;
-use super::options::{Clock, Options};
+use super::options::{DomainClock, DomainOptions};
 use super::queue::Retired;
 use super::records::Record;
-use crate::cpu::barrier::Mode;
+use crate::cpu::barrier::BarrierMode;
 use crate::cpu::{CoreId, Environment};
 use crate::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use crate::sync::explore_deeply;
@@ -40,8 +40,13 @@ pub(crate) struct ModelDomain(Collector<Ticks>);
 impl ModelDomain {
     /// For so many threads.
     pub(crate) fn new(threads: usize) -> Self {
-        let options = Options::new().clock(Clock::Coarse);
-        let collector = Collector::new(options, Ticks(AtomicU64::new(1 << 30)), Mode::Fence, true);
+        let options = DomainOptions::new().clock(DomainClock::Coarse);
+        let collector = Collector::new(
+            options,
+            Ticks(AtomicU64::new(1 << 30)),
+            BarrierMode::Fence,
+            true,
+        );
         for _ in 0..threads {
             collector.take_record(0);
         }
@@ -88,10 +93,15 @@ struct World {
 }
 
 impl World {
-    fn new(clock: Clock) -> Arc<Self> {
-        let options = Options::new().clock(clock);
+    fn new(clock: DomainClock) -> Arc<Self> {
+        let options = DomainOptions::new().clock(clock);
         Arc::new(Self {
-            collector: Collector::new(options, Ticks(AtomicU64::new(1 << 30)), Mode::Fence, true),
+            collector: Collector::new(
+                options,
+                Ticks(AtomicU64::new(1 << 30)),
+                BarrierMode::Fence,
+                true,
+            ),
             link: AtomicUsize::new(0),
             objects: [UnsafeCell::new(0), UnsafeCell::new(1)],
         })
@@ -172,7 +182,7 @@ fn reader(world: &Arc<World>, first: bool, sections: usize) -> thread::JoinHandl
     })
 }
 
-fn a_section_keeps_what_it_found(clock: Clock, first: bool) {
+fn a_section_keeps_what_it_found(clock: DomainClock, first: bool) {
     explore_deeply(PREEMPTIONS, move || {
         let world = World::new(clock);
         let reader = reader(&world, first, 1);
@@ -187,26 +197,26 @@ fn a_section_keeps_what_it_found(clock: Clock, first: bool) {
 /// The section is that of a thread which scans know.
 #[test]
 fn a_section_keeps_what_it_found_coarse_clock() {
-    a_section_keeps_what_it_found(Clock::Coarse, false);
+    a_section_keeps_what_it_found(DomainClock::Coarse, false);
 }
 
 /// Stamps come from a clock that orders nothing but its own values.
 #[test]
 fn a_section_keeps_what_it_found_fine_clock() {
-    a_section_keeps_what_it_found(Clock::Tsc, false);
+    a_section_keeps_what_it_found(DomainClock::Tsc, false);
 }
 
 /// The section is its thread's first, so that it has to make itself known.
 #[test]
 fn a_first_section_keeps_what_it_found() {
-    a_section_keeps_what_it_found(Clock::Coarse, true);
+    a_section_keeps_what_it_found(DomainClock::Coarse, true);
 }
 
 /// Two sections of one thread: that the second is seen says that the first is over.
 #[test]
 fn a_second_section_ends_the_first() {
     explore_deeply(PREEMPTIONS, || {
-        let world = World::new(Clock::Coarse);
+        let world = World::new(DomainClock::Coarse);
         let reader = reader(&world, false, 2);
         let writer = world.record();
         world.free(writer, 1);
@@ -218,7 +228,7 @@ fn a_second_section_ends_the_first() {
 #[test]
 fn the_own_section_keeps_what_it_found() {
     explore_deeply(PREEMPTIONS, || {
-        let world = World::new(Clock::Coarse);
+        let world = World::new(DomainClock::Coarse);
         let writer = world.record();
         world.collector.enter(writer);
         world.free(writer, 1);
@@ -234,7 +244,7 @@ fn the_own_section_keeps_what_it_found() {
 #[test]
 fn a_bound_holds_up_to_the_time_before_the_scan() {
     explore_deeply(PREEMPTIONS, || {
-        let world = World::new(Clock::Coarse);
+        let world = World::new(DomainClock::Coarse);
         // Stamp of the object plus one; zero until it is unlinked.
         let stamped = Arc::new(AtomicU64::new(0));
         let reader = reader(&world, false, 1);
@@ -263,7 +273,7 @@ fn a_bound_holds_up_to_the_time_before_the_scan() {
 #[test]
 fn what_another_thread_found_out_holds() {
     explore_deeply(PREEMPTIONS, || {
-        let world = World::new(Clock::Coarse);
+        let world = World::new(DomainClock::Coarse);
         let reader = reader(&world, false, 1);
         let writer = world.record();
         let old = world.unlink(1);
@@ -288,7 +298,7 @@ fn what_another_thread_found_out_holds() {
 #[test]
 fn what_another_thread_remembers_holds() {
     explore_deeply(PREEMPTIONS, || {
-        let world = World::new(Clock::Coarse);
+        let world = World::new(DomainClock::Coarse);
         let reader = reader(&world, false, 1);
         let old = world.unlink(1);
         let stamp = world.collector.now();
@@ -315,7 +325,7 @@ fn what_another_thread_remembers_holds() {
 #[test]
 fn a_tie_is_not_quiescent() {
     explore_deeply(PREEMPTIONS, || {
-        let world = World::new(Clock::Coarse);
+        let world = World::new(DomainClock::Coarse);
         let reader = reader(&world, false, 1);
         let writer = world.record();
         world.free(writer, 1);
@@ -330,7 +340,7 @@ fn a_tie_is_not_quiescent() {
 #[test]
 fn parking_hands_on_what_it_saw() {
     explore_deeply(PREEMPTIONS, || {
-        let world = World::new(Clock::Coarse);
+        let world = World::new(DomainClock::Coarse);
         let reader = reader(&world, false, 1);
         world.collector.advance(1);
         let parker = thread::spawn({
@@ -354,7 +364,7 @@ fn parking_hands_on_what_it_saw() {
 #[test]
 fn parking_misses_no_section() {
     explore_deeply(PREEMPTIONS, || {
-        let world = World::new(Clock::Coarse);
+        let world = World::new(DomainClock::Coarse);
         let idle = world.record();
         world.section(idle);
         world.collector.advance(1);
@@ -384,7 +394,7 @@ fn parking_misses_no_section() {
 #[test]
 fn orphans_wait_for_sections() {
     explore_deeply(PREEMPTIONS, || {
-        let world = World::new(Clock::Coarse);
+        let world = World::new(DomainClock::Coarse);
         let reader = reader(&world, false, 1);
         let leaver = thread::spawn({
             let world = world.clone();
@@ -409,7 +419,7 @@ fn orphans_wait_for_sections() {
 #[test]
 fn a_record_changes_hands() {
     explore_deeply(PREEMPTIONS, || {
-        let world = World::new(Clock::Coarse);
+        let world = World::new(DomainClock::Coarse);
         let first = thread::spawn({
             let world = world.clone();
             move || {

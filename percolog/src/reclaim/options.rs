@@ -3,12 +3,12 @@
 use core::fmt;
 
 use super::grace::GracePeriod;
-use super::stalled::{Stalled, Verdict};
+use super::stalled::{StalledSection, Verdict};
 
 /// What a domain tells the time by.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 #[non_exhaustive]
-pub enum Clock {
+pub enum DomainClock {
     /// A number of the domain that moves on when somebody wants to reclaim: at most once for every 128
     /// objects that a thread retires.
     ///
@@ -22,7 +22,7 @@ pub enum Clock {
     Tsc,
 }
 
-impl fmt::Display for Clock {
+impl fmt::Display for DomainClock {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Self::Coarse => "coarse",
@@ -69,7 +69,7 @@ impl Default for Optimizations {
 pub enum WhenFull {
     /// [`try_retire`](super::Domain::try_retire) hands the object back;
     /// [`retire`](super::Domain::retire), which has nobody to hand it to, goes beyond the cap, and
-    /// counts that in [`Stats::beyond_cap`](super::Stats::beyond_cap).
+    /// counts that in [`DomainStats::beyond_cap`](super::DomainStats::beyond_cap).
     #[default]
     Refuse,
     /// The thread waits until there is room: until sections have ended, and whatever else takes up the
@@ -83,23 +83,23 @@ pub enum WhenFull {
     /// that is taken for [`Verdict::Refuse`]. If no section is in the way, and there is no room all the
     /// same, because what takes it up lies with other threads or waits for a
     /// [`GracePeriod`], the thread waits a little, and then is refused.
-    Ask(fn(&Stalled) -> Verdict),
+    Ask(fn(&StalledSection) -> Verdict),
 }
 
 /// How a [`Domain`](super::Domain) does its work; see [`Domain::with`](super::Domain::with).
 ///
 /// ```
-/// use percolog::reclaim::{Clock, Domain, Options, WhenFull};
+/// use percolog::reclaim::{DomainClock, Domain, DomainOptions, WhenFull};
 ///
 /// static NODES: Domain = Domain::with(
-///     Options::new().clock(Clock::Tsc).cap(64 << 20, WhenFull::Block),
+///     DomainOptions::new().clock(DomainClock::Tsc).cap(64 << 20, WhenFull::Block),
 /// );
 /// drop(NODES.enter());
 /// ```
 #[derive(Clone, Copy)]
 #[must_use]
-pub struct Options {
-    pub(super) clock: Clock,
+pub struct DomainOptions {
+    pub(super) clock: DomainClock,
     pub(super) fenced: bool,
     pub(super) optimizations: Optimizations,
     pub(super) cap: usize,
@@ -107,11 +107,11 @@ pub struct Options {
     pub(super) grace: Option<&'static dyn GracePeriod>,
 }
 
-impl Options {
+impl DomainOptions {
     /// The defaults: the coarse clock, the cheapest barrier that the system has, no cap.
     pub const fn new() -> Self {
         Self {
-            clock: Clock::Coarse,
+            clock: DomainClock::Coarse,
             fenced: false,
             optimizations: Optimizations::ALL,
             cap: usize::MAX,
@@ -121,7 +121,7 @@ impl Options {
     }
 
     /// What to tell the time by.
-    pub const fn clock(mut self, clock: Clock) -> Self {
+    pub const fn clock(mut self, clock: DomainClock) -> Self {
         self.clock = clock;
         self
     }
@@ -161,15 +161,15 @@ impl Options {
     }
 }
 
-impl Default for Options {
+impl Default for DomainOptions {
     fn default() -> Self {
         Self::new()
     }
 }
 
-impl fmt::Debug for Options {
+impl fmt::Debug for DomainOptions {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Options")
+        f.debug_struct("DomainOptions")
             .field("clock", &self.clock)
             .field("fenced", &self.fenced)
             .field("optimizations", &self.optimizations)

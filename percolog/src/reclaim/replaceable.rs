@@ -3,8 +3,8 @@
 use core::fmt;
 
 use super::domain::Domain;
-use super::link::{Link, Owned, Ref, Refused};
-use super::section::Inside;
+use super::link::{DomainFull, Link, Owned, Ref};
+use super::section::InSection;
 
 /// A value that many threads read at any time, without writing a shared line, and that is replaced
 /// whole now and then: a configuration, a routing table, a snapshot.
@@ -53,7 +53,7 @@ impl<'d, T: Send + Sync + 'static> Replaceable<'d, T> {
     /// # Panics
     /// If the section is one of another domain.
     #[inline]
-    pub fn load<'s>(&'s self, section: &'s impl Inside) -> Ref<'s, T> {
+    pub fn load<'s>(&'s self, section: &'s impl InSection) -> Ref<'s, T> {
         assert!(
             section.is_of(self.domain),
             "the section is one of another domain than the value"
@@ -86,8 +86,8 @@ impl<'d, T: Send + Sync + 'static> Replaceable<'d, T> {
     ///
     /// # Errors
     /// If the domain is full the *old* value comes back, and the new one is in its place: see
-    /// [`Refused`].
-    pub fn try_replace(&self, value: T) -> Result<(), Refused<T>> {
+    /// [`DomainFull`].
+    pub fn try_replace(&self, value: T) -> Result<(), DomainFull<T>> {
         match self.link.swap(Some(Owned::new(value))) {
             // SAFETY: as in `replace`.
             Some(old) => unsafe { self.domain.try_retire(old) },

@@ -147,19 +147,19 @@ impl fmt::Debug for OwnedSection<'_> {
 }
 
 /// Proof of being inside a section of some [`Domain`]: a [`Section`] or an [`OwnedSection`].
-pub trait Inside: sealed::Inside {
+pub trait InSection: sealed::InSection {
     /// Whether the section is one of this domain.
     fn is_of(&self, domain: &Domain) -> bool;
 }
 
-impl Inside for Section<'_> {
+impl InSection for Section<'_> {
     #[inline]
     fn is_of(&self, domain: &Domain) -> bool {
         domain.is_made_of(self.collector)
     }
 }
 
-impl Inside for OwnedSection<'_> {
+impl InSection for OwnedSection<'_> {
     #[inline]
     fn is_of(&self, domain: &Domain) -> bool {
         domain.is_made_of(self.collector)
@@ -167,7 +167,7 @@ impl Inside for OwnedSection<'_> {
 }
 
 mod sealed {
-    pub trait Inside {}
-    impl Inside for super::Section<'_> {}
-    impl Inside for super::OwnedSection<'_> {}
+    pub trait InSection {}
+    impl InSection for super::Section<'_> {}
+    impl InSection for super::OwnedSection<'_> {}
 }

@@ -11,7 +11,7 @@ use std::thread::ThreadId;
 /// A section that keeps objects from being destroyed.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
-pub struct Stalled {
+pub struct StalledSection {
     /// The thread whose section it is; `None` for an owned section, which belongs to none.
     #[cfg(feature = "std")]
     pub thread: Option<ThreadId>,
@@ -25,7 +25,7 @@ pub struct Stalled {
     pub record: usize,
 }
 
-impl fmt::Display for Stalled {
+impl fmt::Display for StalledSection {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         #[cfg(feature = "std")]
         {
@@ -58,7 +58,7 @@ pub enum Verdict {
 pub struct TimedOut {
     /// The section that was waited for last; `None` if no scan has met one, as when the kernel would
     /// not execute a barrier.
-    pub stalled: Option<Stalled>,
+    pub stalled: Option<StalledSection>,
 }
 
 #[cfg(feature = "std")]

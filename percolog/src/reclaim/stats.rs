@@ -1,14 +1,14 @@
 //! What reclaiming has cost, and what it has not done yet.
 
-use super::options::Clock;
-use super::stalled::Stalled;
+use super::options::DomainClock;
+use super::stalled::StalledSection;
 use crate::cpu::barrier;
 
 /// What [`Domain::stats`](super::Domain::stats) returns. Numbers of different threads are read one
 /// after the other, while those go on.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
-pub struct Stats {
+pub struct DomainStats {
     /// Objects that were retired and are not destroyed.
     pub unreclaimed: u64,
     /// Their bytes: of the objects themselves, not of what they own.
@@ -35,9 +35,9 @@ pub struct Stats {
     /// Threads and owned sections that scans look at.
     pub active: usize,
     /// Which clock is used.
-    pub clock: Clock,
+    pub clock: DomainClock,
     /// Which barrier is used.
-    pub barrier: barrier::Mode,
+    pub barrier: barrier::BarrierMode,
     /// The section that was in the way of the last scan, if that scan failed.
-    pub stalled: Option<Stalled>,
+    pub stalled: Option<StalledSection>,
 }

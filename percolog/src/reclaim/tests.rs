@@ -44,8 +44,8 @@ fn one_thread_reclaims() {
 
 #[test]
 fn a_section_keeps_what_it_can_have_seen() {
-    for clock in [Clock::Coarse, Clock::Tsc] {
-        for options in [Options::new(), Options::new().fenced()] {
+    for clock in [DomainClock::Coarse, DomainClock::Tsc] {
+        for options in [DomainOptions::new(), DomainOptions::new().fenced()] {
             let domain = Domain::with(options.clock(clock));
             let destroyed = Arc::default();
             let (say, hear) = mpsc::channel::<()>();
@@ -189,7 +189,7 @@ fn a_panicking_destructor_takes_nothing_with_it() {
 
 #[test]
 fn a_full_domain_refuses_asks_or_exceeds() {
-    let domain = Domain::with(Options::new().cap(8000, WhenFull::Refuse));
+    let domain = Domain::with(DomainOptions::new().cap(8000, WhenFull::Refuse));
     let section = domain.enter();
     let mut refused = 0;
     for at in 0..20u8 {
@@ -262,11 +262,13 @@ fn every_setting_reclaims() {
         |o: &mut Optimizations| o.remember_threads = false,
         |o: &mut Optimizations| o.spread_scans = false,
     ];
-    for clock in [Clock::Coarse, Clock::Tsc] {
+    for clock in [DomainClock::Coarse, DomainClock::Tsc] {
         for off in off {
             let mut optimizations = Optimizations::ALL;
             off(&mut optimizations);
-            let options = Options::new().clock(clock).optimizations(optimizations);
+            let options = DomainOptions::new()
+                .clock(clock)
+                .optimizations(optimizations);
             let domain = Domain::with(options);
             let destroyed = Arc::default();
             std::thread::scope(|scope| {

@@ -1,7 +1,7 @@
 //! Counts by key.
 
 use super::tables::{Set, Table};
-use super::{Merge, Reducer, Refused};
+use super::{BarrierError, Merge, Reducer};
 use crate::cpu::OwnLines;
 use crate::sync::{Isolated, SlotLock};
 use alloc::borrow::ToOwned;
@@ -59,7 +59,7 @@ use core::hash::Hash;
 ///
 /// **No more keys than the bound.** A key is *admitted* when it is first added while fewer keys than the bound have been; it stays so
 /// as long as the map lives, also after a take. Each add to an admitted key is counted under it, on every thread, from the first
-/// one on. Each add to any other key is counted as [`other`](Counts::other). So every count is exact: no key is counted partly under
+/// one on. Each add to any other key is counted as [`other`](CounterMapSnapshot::other). So every count is exact: no key is counted partly under
 /// its name and partly as other.
 ///
 /// Counts wrap around at the end of `u64`.
@@ -94,14 +94,14 @@ enum Admitted<K> {
 
 /// What one thread has counted.
 struct Share<K> {
-    counts: Counts<K>,
+    counts: CounterMapSnapshot<K>,
     /// Once no more keys can be admitted: those that were.
     all: Option<Arc<Isolated<Set<K>>>>,
 }
 
 /// What a [`CounterMap`] had counted at one moment.
 #[derive(Debug, Clone)]
-pub struct Counts<K> {
+pub struct CounterMapSnapshot<K> {
     keys: Table<K, u64>,
     other: u64,
 }
@@ -227,20 +227,22 @@ impl<K: Hash + Eq + Clone> CounterMap<K> {
     /// # Panics
     /// As [`Reducer::read`].
     #[must_use]
-    pub fn read(&self) -> Counts<K> {
-        self.shares.fold(Counts::default(), |counts, share| {
-            counts.merge(&share.counts);
-        })
+    pub fn read(&self) -> CounterMapSnapshot<K> {
+        self.shares
+            .fold(CounterMapSnapshot::default(), |counts, share| {
+                counts.merge(&share.counts);
+            })
     }
 
     /// As [`read`](Self::read), and says so if the kernel makes reading impossible.
     ///
     /// # Errors
-    /// [`Refused`]: see there.
-    pub fn try_read(&self) -> Result<Counts<K>, Refused> {
-        self.shares.try_fold(Counts::default(), |counts, share| {
-            counts.merge(&share.counts);
-        })
+    /// [`BarrierError`]: see there.
+    pub fn try_read(&self) -> Result<CounterMapSnapshot<K>, BarrierError> {
+        self.shares
+            .try_fold(CounterMapSnapshot::default(), |counts, share| {
+                counts.merge(&share.counts);
+            })
     }
 
     /// Takes out all counts at one moment: each add is in exactly one take. Keys that were admitted stay so.
@@ -250,15 +252,15 @@ impl<K: Hash + Eq + Clone> CounterMap<K> {
     /// # Panics
     /// As [`Reducer::take`].
     #[must_use = "what was taken is nowhere else"]
-    pub fn take(&self) -> Counts<K> {
+    pub fn take(&self) -> CounterMapSnapshot<K> {
         self.shares.take().counts
     }
 
     /// As [`take`](Self::take), and says so if the kernel makes reading impossible.
     ///
     /// # Errors
-    /// [`Refused`], and nothing is taken.
-    pub fn try_take(&self) -> Result<Counts<K>, Refused> {
+    /// [`BarrierError`], and nothing is taken.
+    pub fn try_take(&self) -> Result<CounterMapSnapshot<K>, BarrierError> {
         Ok(self.shares.try_take()?.counts)
     }
 }
@@ -275,7 +277,7 @@ impl<K> fmt::Debug for CounterMap<K> {
 impl<K> Default for Share<K> {
     fn default() -> Self {
         Self {
-            counts: Counts::default(),
+            counts: CounterMapSnapshot::default(),
             all: None,
         }
     }
@@ -287,7 +289,7 @@ impl<K: Hash + Eq + Clone> Merge for Share<K> {
     }
 }
 
-impl<K> Counts<K> {
+impl<K> CounterMapSnapshot<K> {
     /// What was added to keys that were not admitted.
     #[must_use]
     pub fn other(&self) -> u64 {
@@ -333,20 +335,20 @@ impl<K> Counts<K> {
 
     /// The same counts by what `group` says of each key: by method, of keys of method and status. Others stay others.
     #[must_use]
-    pub fn group_by<G: Hash + Eq>(&self, mut group: impl FnMut(&K) -> G) -> Counts<G> {
+    pub fn group_by<G: Hash + Eq>(&self, mut group: impl FnMut(&K) -> G) -> CounterMapSnapshot<G> {
         let mut keys: Table<G, u64> = Table::default();
         for (key, count) in self.iter() {
             let sum = keys.entry(group(key)).or_default();
             *sum = sum.wrapping_add(count);
         }
-        Counts {
+        CounterMapSnapshot {
             keys,
             other: self.other,
         }
     }
 }
 
-impl<K: Hash + Eq> Counts<K> {
+impl<K: Hash + Eq> CounterMapSnapshot<K> {
     /// A key's count; `None` if nothing was counted under it.
     #[must_use]
     pub fn get<Q>(&self, key: &Q) -> Option<u64>
@@ -358,7 +360,7 @@ impl<K: Hash + Eq> Counts<K> {
     }
 }
 
-impl<K> Default for Counts<K> {
+impl<K> Default for CounterMapSnapshot<K> {
     fn default() -> Self {
         Self {
             keys: Table::default(),
@@ -368,7 +370,7 @@ impl<K> Default for Counts<K> {
 }
 
 /// The sums of what both have.
-impl<K: Hash + Eq + Clone> Merge for Counts<K> {
+impl<K: Hash + Eq + Clone> Merge for CounterMapSnapshot<K> {
     fn merge(&mut self, other: &Self) {
         for (key, count) in &other.keys {
             match self.keys.get_mut(key) {
@@ -380,20 +382,20 @@ impl<K: Hash + Eq + Clone> Merge for Counts<K> {
     }
 }
 
-impl<K> IntoIterator for Counts<K> {
+impl<K> IntoIterator for CounterMapSnapshot<K> {
     type Item = (K, u64);
-    type IntoIter = IntoCounts<K>;
+    type IntoIter = CounterMapIntoIter<K>;
 
-    fn into_iter(self) -> IntoCounts<K> {
-        IntoCounts(self.keys.into_iter())
+    fn into_iter(self) -> CounterMapIntoIter<K> {
+        CounterMapIntoIter(self.keys.into_iter())
     }
 }
 
 /// Keys and their counts, in no particular order.
 #[derive(Debug)]
-pub struct IntoCounts<K>(hashbrown::hash_map::IntoIter<K, u64, OwnLines>);
+pub struct CounterMapIntoIter<K>(hashbrown::hash_map::IntoIter<K, u64, OwnLines>);
 
-impl<K> Iterator for IntoCounts<K> {
+impl<K> Iterator for CounterMapIntoIter<K> {
     type Item = (K, u64);
 
     fn next(&mut self) -> Option<(K, u64)> {

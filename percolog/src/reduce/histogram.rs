@@ -1,21 +1,21 @@
 //! Distributions of values, such as latencies.
 
-use super::{Merge, Reducer, Refused};
+use super::{BarrierError, Merge, Reducer};
 use core::fmt;
 use core::time::Duration;
 
 /// What is counted within a share. The crate's histograms grow when a value needs it.
 type Counts = hdrhistogram::Histogram<u64>;
 
-/// Which values a [`Histogram`] tells apart.
+/// Which values a [`HdrHistogram`] tells apart.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub struct Bounds {
+pub struct HdrBounds {
     low: u64,
     high: u64,
     figures: u8,
 }
 
-impl Bounds {
+impl HdrBounds {
     /// Every `u64`, to two significant figures: within one percent.
     pub const ALL: Self = Self {
         low: 1,
@@ -31,12 +31,12 @@ impl Bounds {
     /// # Errors
     /// Says which of these is not so: `low` is at least 1; `high` is at least twice `low`; there are 1 to 5 figures; `low`
     /// leaves the figures room in 64 bits.
-    pub const fn new(low: u64, high: u64, figures: u8) -> Result<Self, InvalidBounds> {
+    pub const fn new(low: u64, high: u64, figures: u8) -> Result<Self, HdrBoundsError> {
         if low == 0 {
-            return Err(InvalidBounds::LowIsZero);
+            return Err(HdrBoundsError::LowIsZero);
         }
         if low > high / 2 {
-            return Err(InvalidBounds::HighBelowTwiceLow);
+            return Err(HdrBoundsError::HighBelowTwiceLow);
         }
         // Bits that tell values of so many figures apart, up to twice the next power of ten.
         let bits = match figures {
@@ -45,10 +45,10 @@ impl Bounds {
             3 => 11,
             4 => 15,
             5 => 18,
-            _ => return Err(InvalidBounds::Figures),
+            _ => return Err(HdrBoundsError::Figures),
         };
         if low.ilog2() + bits > 63 {
-            return Err(InvalidBounds::LowTooHigh);
+            return Err(HdrBoundsError::LowTooHigh);
         }
         Ok(Self { low, high, figures })
     }
@@ -90,16 +90,16 @@ impl Bounds {
     }
 }
 
-impl Default for Bounds {
+impl Default for HdrBounds {
     fn default() -> Self {
         Self::ALL
     }
 }
 
-/// Why there is no histogram with such [`Bounds`].
+/// Why there is no histogram with such [`HdrBounds`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
-pub enum InvalidBounds {
+pub enum HdrBoundsError {
     /// The unit is 0.
     LowIsZero,
     /// The largest value is not at least two units.
@@ -110,7 +110,7 @@ pub enum InvalidBounds {
     LowTooHigh,
 }
 
-impl fmt::Display for InvalidBounds {
+impl fmt::Display for HdrBoundsError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Self::LowIsZero => "the lowest value of a histogram is 0; it must be at least 1",
@@ -125,7 +125,7 @@ impl fmt::Display for InvalidBounds {
     }
 }
 
-impl core::error::Error for InvalidBounds {}
+impl core::error::Error for HdrBoundsError {}
 
 /// A histogram that threads record to without disturbing each other, and that is read exactly.
 ///
@@ -135,7 +135,7 @@ impl core::error::Error for InvalidBounds {}
 /// use hdrhistogram::Histogram;
 /// use std::sync::Mutex;
 ///
-/// let latency = Mutex::new(Histogram::<u64>::new(2)?);
+/// let latency = Mutex::new(HdrHistogram::<u64>::new(2)?);
 /// latency.lock().expect("nobody panics").record(1500)?;
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
@@ -143,9 +143,9 @@ impl core::error::Error for InvalidBounds {}
 /// After:
 ///
 /// ```
-/// use percolog::reduce::Histogram;
+/// use percolog::reduce::HdrHistogram;
 ///
-/// static LATENCY: Histogram = Histogram::new();
+/// static LATENCY: HdrHistogram = HdrHistogram::new();
 ///
 /// std::thread::scope(|scope| {
 ///     for _ in 0..4 {
@@ -172,8 +172,8 @@ impl core::error::Error for InvalidBounds {}
 /// * Count, minimum, maximum, sum and mean are exact.
 /// * Quantiles are those of a value that differs from the exact one by less than one part in 10<sup>figures</sup>, or by
 ///   less than the unit, if that is more.
-/// * A value above [`Bounds::high`] counts as `high` in quantiles, and is counted in
-///   [`saturated`](HistogramSnapshot::saturated); minimum, maximum, sum and mean have it as it is.
+/// * A value above [`HdrBounds::high`] counts as `high` in quantiles, and is counted in
+///   [`saturated`](HdrSnapshot::saturated); minimum, maximum, sum and mean have it as it is.
 /// * What would take the count beyond `u64::MAX` is not counted.
 ///
 /// # What not to use it for
@@ -189,24 +189,24 @@ impl core::error::Error for InvalidBounds {}
 /// thread, and a record that meets it waits for its own thread's part. Growing allocates, and is rare: the first time that a thread meets a value so large.
 ///
 /// A histogram of each thread is Gil Tene's *HdrHistogram*, of the crate `hdrhistogram`.
-pub struct Histogram {
-    bounds: Bounds,
-    shares: Reducer<HistogramSnapshot>,
+pub struct HdrHistogram {
+    bounds: HdrBounds,
+    shares: Reducer<HdrSnapshot>,
 }
 
-impl Histogram {
-    /// A histogram of any values, to two significant figures ([`Bounds::ALL`]). Allocates nothing.
+impl HdrHistogram {
+    /// A histogram of any values, to two significant figures ([`HdrBounds::ALL`]). Allocates nothing.
     #[must_use]
     pub const fn new() -> Self {
-        Self::with_bounds(Bounds::ALL)
+        Self::with_bounds(HdrBounds::ALL)
     }
 
     /// A histogram with bounds of your own. Allocates nothing.
     ///
     /// ```
-    /// use percolog::reduce::{Bounds, Histogram};
+    /// use percolog::reduce::{HdrBounds, HdrHistogram};
     ///
-    /// static BYTES: Histogram = Histogram::with_bounds(match Bounds::new(64, 1 << 30, 3) {
+    /// static BYTES: HdrHistogram = HdrHistogram::with_bounds(match HdrBounds::new(64, 1 << 30, 3) {
     ///     Ok(bounds) => bounds,
     ///     Err(_) => panic!("the numbers above are right"),
     /// });
@@ -214,7 +214,7 @@ impl Histogram {
     /// assert_eq!(BYTES.read().max(), Some(1500));
     /// ```
     #[must_use]
-    pub const fn with_bounds(bounds: Bounds) -> Self {
+    pub const fn with_bounds(bounds: HdrBounds) -> Self {
         Self {
             bounds,
             shares: Reducer::new(),
@@ -223,7 +223,7 @@ impl Histogram {
 
     /// What this histogram tells apart.
     #[must_use]
-    pub const fn bounds(&self) -> Bounds {
+    pub const fn bounds(&self) -> HdrBounds {
         self.bounds
     }
 
@@ -259,15 +259,15 @@ impl Histogram {
     /// # Panics
     /// Where [`try_read`](Self::try_read) fails.
     #[must_use]
-    pub fn read(&self) -> HistogramSnapshot {
+    pub fn read(&self) -> HdrSnapshot {
         self.shares.read().bounded(self.bounds)
     }
 
     /// As [`read`](Self::read), and says so if the kernel makes reading impossible.
     ///
     /// # Errors
-    /// [`Refused`]: see there.
-    pub fn try_read(&self) -> Result<HistogramSnapshot, Refused> {
+    /// [`BarrierError`]: see there.
+    pub fn try_read(&self) -> Result<HdrSnapshot, BarrierError> {
         Ok(self.shares.try_read()?.bounded(self.bounds))
     }
 
@@ -278,42 +278,42 @@ impl Histogram {
     /// # Panics
     /// Where [`try_take`](Self::try_take) fails.
     #[must_use = "what was taken is nowhere else"]
-    pub fn take(&self) -> HistogramSnapshot {
+    pub fn take(&self) -> HdrSnapshot {
         self.shares.take().bounded(self.bounds)
     }
 
     /// As [`take`](Self::take), and says so if the kernel makes reading impossible.
     ///
     /// # Errors
-    /// [`Refused`], and nothing is taken.
-    pub fn try_take(&self) -> Result<HistogramSnapshot, Refused> {
+    /// [`BarrierError`], and nothing is taken.
+    pub fn try_take(&self) -> Result<HdrSnapshot, BarrierError> {
         Ok(self.shares.try_take()?.bounded(self.bounds))
     }
 }
 
-impl Default for Histogram {
+impl Default for HdrHistogram {
     fn default() -> Self {
         Self::new()
     }
 }
 
 /// Shows the bounds, and not what was recorded: no log line should read every thread's share by accident.
-impl fmt::Debug for Histogram {
+impl fmt::Debug for HdrHistogram {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Histogram")
+        f.debug_struct("HdrHistogram")
             .field("bounds", &self.bounds)
             .finish_non_exhaustive()
     }
 }
 
-/// What a [`Histogram`] had recorded at one moment.
+/// What a [`HdrHistogram`] had recorded at one moment.
 ///
 /// Snapshots, of one histogram or of several, can be [merged](Merge). What had different bounds is then told apart as far as both
 /// do: with the larger unit and the fewer figures, up to the larger of the highest values. A snapshot that would take the count
 /// beyond `u64::MAX` is not merged.
 #[derive(Debug, Clone)]
-pub struct HistogramSnapshot {
-    bounds: Option<Bounds>,
+pub struct HdrSnapshot {
+    bounds: Option<HdrBounds>,
     /// Of all values no more than a `u64` counts.
     counts: Option<Counts>,
     /// Of the values as they were recorded, as are the next two.
@@ -325,7 +325,7 @@ pub struct HistogramSnapshot {
     saturated: u64,
 }
 
-impl Default for HistogramSnapshot {
+impl Default for HdrSnapshot {
     fn default() -> Self {
         Self {
             bounds: None,
@@ -338,9 +338,9 @@ impl Default for HistogramSnapshot {
     }
 }
 
-impl HistogramSnapshot {
+impl HdrSnapshot {
     #[inline]
-    fn record(&mut self, bounds: &Bounds, value: u64, times: u64) {
+    fn record(&mut self, bounds: &HdrBounds, value: u64, times: u64) {
         let Some(counts) = &mut self.counts else {
             return self.record_first(bounds, value, times);
         };
@@ -365,7 +365,7 @@ impl HistogramSnapshot {
     }
 
     #[cold]
-    fn record_first(&mut self, bounds: &Bounds, value: u64, times: u64) {
+    fn record_first(&mut self, bounds: &HdrBounds, value: u64, times: u64) {
         self.bounds = Some(*bounds);
         self.counts = bounds.counts();
         if self.counts.is_some() {
@@ -374,14 +374,14 @@ impl HistogramSnapshot {
     }
 
     /// The same of a histogram with these bounds, also where nothing was recorded.
-    fn bounded(mut self, bounds: Bounds) -> Self {
+    fn bounded(mut self, bounds: HdrBounds) -> Self {
         self.bounds.get_or_insert(bounds);
         self
     }
 
-    /// What was told apart; [`Bounds::ALL`] of a snapshot that is none of any histogram.
+    /// What was told apart; [`HdrBounds::ALL`] of a snapshot that is none of any histogram.
     #[must_use]
-    pub fn bounds(&self) -> Bounds {
+    pub fn bounds(&self) -> HdrBounds {
         self.bounds.unwrap_or_default()
     }
 
@@ -397,7 +397,7 @@ impl HistogramSnapshot {
         self.count() == 0
     }
 
-    /// How many of them were above [`Bounds::high`].
+    /// How many of them were above [`HdrBounds::high`].
     #[must_use]
     pub fn saturated(&self) -> u64 {
         self.saturated
@@ -409,7 +409,7 @@ impl HistogramSnapshot {
         (!self.is_empty()).then_some(self.min)
     }
 
-    /// The largest value. Exact, also of values above [`Bounds::high`].
+    /// The largest value. Exact, also of values above [`HdrBounds::high`].
     #[must_use]
     pub fn max(&self) -> Option<u64> {
         (!self.is_empty()).then_some(self.max)
@@ -463,7 +463,7 @@ impl HistogramSnapshot {
     }
 }
 
-impl Merge for HistogramSnapshot {
+impl Merge for HdrSnapshot {
     fn merge(&mut self, other: &Self) {
         let mine = self.bounds;
         let Some(others) = other.bounds else {

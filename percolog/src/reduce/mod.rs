@@ -27,7 +27,7 @@
 //! | minimum, maximum, mean and variance | [`Summary`] |
 //! | how often, by label | [`CounterMap`] |
 //! | which of very many keys come most often | [`TopK`] |
-//! | quantiles of latencies, sizes and the like | `Histogram`, with the feature `histogram` |
+//! | quantiles of latencies, sizes and the like | `HdrHistogram`, with the feature `histogram` |
 
 // Under the model checker only the models use what is here.
 #![cfg_attr(percolog_loom, allow(dead_code))]
@@ -52,16 +52,16 @@ mod tests;
 mod top;
 
 #[cfg(not(percolog_loom))]
-pub use counter_map::{CounterMap, Counts, IntoCounts};
+pub use counter_map::{CounterMap, CounterMapIntoIter, CounterMapSnapshot};
 #[cfg(all(feature = "histogram", not(percolog_loom)))]
-pub use histogram::{Bounds, Histogram, HistogramSnapshot, InvalidBounds};
+pub use histogram::{HdrBounds, HdrBoundsError, HdrHistogram, HdrSnapshot};
 pub use merge::{Max, Merge, Min, Sum};
 #[cfg(not(percolog_loom))]
 pub use reducer::Reducer;
 #[cfg(not(percolog_loom))]
 pub use summary::{Summary, SummarySnapshot};
 #[cfg(not(percolog_loom))]
-pub use top::{Heaviest, Heavy, TopK};
+pub use top::{TopK, TopKEntry, TopKSnapshot};
 
 use core::fmt;
 
@@ -70,18 +70,18 @@ use core::fmt;
 ///
 /// Nothing was changed, and updates go on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Refused(());
+pub struct BarrierError(());
 
-impl Refused {
+impl BarrierError {
     pub(crate) const fn new() -> Self {
         Self(())
     }
 }
 
-impl fmt::Display for Refused {
+impl fmt::Display for BarrierError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("the kernel refused the membarrier that it had offered; start the program with PERCOLOG_BARRIER=fence, or let the filter of system calls allow membarrier")
     }
 }
 
-impl core::error::Error for Refused {}
+impl core::error::Error for BarrierError {}

@@ -12,8 +12,8 @@
 //! A `fork` finds no thread in the middle of an update, a visit, or the making of a place: see
 //! [`undivided`](crate::cpu::undivided).
 
-use super::Refused;
-use crate::cpu::barrier::{self, Mode};
+use super::BarrierError;
+use crate::cpu::barrier::{self, BarrierMode};
 use crate::cpu::biased_lock::{self, BiasedLock, Owned};
 use crate::cpu::undivided::{discharge, enlist, is_inside, undivided};
 use crate::cpu::{CoreId, PerCore};
@@ -33,7 +33,7 @@ pub(super) struct Places<M> {
 /// The mode lies in front, on the line that the lock's words and the beginning of the share are on.
 #[repr(C)]
 struct Leased<M> {
-    mode: Mode,
+    mode: BarrierMode,
     lock: BiasedLock<M>,
 }
 
@@ -170,7 +170,7 @@ impl<M> Places<M> {
         lease: Option<usize>,
         prepare: impl FnOnce(usize) -> C,
         look: impl FnMut(&mut C, usize, &mut M),
-    ) -> Result<C, Refused> {
+    ) -> Result<C, BarrierError> {
         undivided(|| self.visit_all(lease, prepare, look))
     }
 
@@ -179,7 +179,7 @@ impl<M> Places<M> {
         lease: Option<usize>,
         prepare: impl FnOnce(usize) -> C,
         mut look: impl FnMut(&mut C, usize, &mut M),
-    ) -> Result<C, Refused> {
+    ) -> Result<C, BarrierError> {
         let inside = lease
             .and_then(|lease| self.leased.touched(CoreId::new(lease as u32)))
             .is_some_and(|place| place.lock.is_owned());
@@ -202,7 +202,7 @@ impl<M> Places<M> {
             biased_lock::visit(&leased, barrier::mode(), |at, share| {
                 look(&mut seen, at, share);
             })
-            .map_err(|_| Refused::new())?;
+            .map_err(|_| BarrierError::new())?;
         }
         for (at, mut share) in common.into_iter().enumerate() {
             look(&mut seen, leased.len() + at, share.get());

@@ -1,7 +1,7 @@
 //! What users see of shares.
 
 use super::places::Places;
-use super::{Merge, Refused};
+use super::{BarrierError, Merge};
 use crate::cpu::lease;
 use alloc::vec::Vec;
 use core::fmt;
@@ -167,7 +167,7 @@ impl<M> Reducer<M> {
         &self,
         into: C,
         mut fold: impl FnMut(&mut C, &M),
-    ) -> Result<C, Refused> {
+    ) -> Result<C, BarrierError> {
         self.places
             .visit(lease::mine(), |_| into, |into, _, share| fold(into, share))
     }
@@ -189,11 +189,11 @@ impl<M: Merge + Default> Reducer<M> {
     /// As [`read`](Self::read), and says so if the kernel makes reading impossible.
     ///
     /// # Errors
-    /// [`Refused`], with nothing changed: see there.
+    /// [`BarrierError`], with nothing changed: see there.
     ///
     /// # Panics
     /// As `read`, but for that.
-    pub fn try_read(&self) -> Result<M, Refused> {
+    pub fn try_read(&self) -> Result<M, BarrierError> {
         let mut all = M::default();
         self.try_read_into(&mut all)?;
         Ok(all)
@@ -206,7 +206,7 @@ impl<M: Merge + Default> Reducer<M> {
     ///
     /// # Panics
     /// As `try_read`; what was merged into `into` before a merge panics stays there.
-    pub fn try_read_into(&self, into: &mut M) -> Result<(), Refused> {
+    pub fn try_read_into(&self, into: &mut M) -> Result<(), BarrierError> {
         self.try_fold(into, |into, share| into.merge(share))?;
         Ok(())
     }
@@ -231,7 +231,7 @@ impl<M: Merge + Default> Reducer<M> {
     ///
     /// # Panics
     /// As `take`, but for that.
-    pub fn try_take(&self) -> Result<M, Refused> {
+    pub fn try_take(&self) -> Result<M, BarrierError> {
         let taken = self.places.visit(
             lease::mine(),
             // New ones are made before anybody has to wait.
@@ -260,7 +260,7 @@ impl<M: Merge + Default> Reducer<M> {
 }
 
 #[cold]
-fn refuse(refused: Refused) -> ! {
+fn refuse(refused: BarrierError) -> ! {
     panic!("{refused}")
 }
 

@@ -1,6 +1,6 @@
 //! Minimum, maximum, mean and variance.
 
-use super::{Merge, Reducer, Refused};
+use super::{BarrierError, Merge, Reducer};
 use core::fmt;
 
 /// Minimum, maximum, mean and variance of numbers that threads observe without disturbing each other.
@@ -95,8 +95,8 @@ impl Summary {
     /// As [`read`](Self::read), and says so if the kernel makes reading impossible.
     ///
     /// # Errors
-    /// [`Refused`]: see there.
-    pub fn try_read(&self) -> Result<SummarySnapshot, Refused> {
+    /// [`BarrierError`]: see there.
+    pub fn try_read(&self) -> Result<SummarySnapshot, BarrierError> {
         self.shares.try_read()
     }
 
@@ -114,8 +114,8 @@ impl Summary {
     /// As [`take`](Self::take), and says so if the kernel makes reading impossible.
     ///
     /// # Errors
-    /// [`Refused`], and nothing is taken.
-    pub fn try_take(&self) -> Result<SummarySnapshot, Refused> {
+    /// [`BarrierError`], and nothing is taken.
+    pub fn try_take(&self) -> Result<SummarySnapshot, BarrierError> {
         self.shares.try_take()
     }
 }

@@ -13,7 +13,7 @@
 //! in Data Streams*, IMC 2017, for lowering many at once.)
 
 use super::tables::Table;
-use super::{Merge, Reducer, Refused};
+use super::{BarrierError, Merge, Reducer};
 use alloc::borrow::ToOwned;
 use alloc::vec::Vec;
 use core::borrow::Borrow;
@@ -79,7 +79,7 @@ use core::hash::Hash;
 /// thread. A read merges all tables.
 pub struct TopK<K> {
     k: usize,
-    shares: Reducer<Heaviest<K>>,
+    shares: Reducer<TopKSnapshot<K>>,
 }
 
 impl<K> TopK<K> {
@@ -128,15 +128,15 @@ impl<K: Hash + Eq + Clone> TopK<K> {
     /// # Panics
     /// As [`Reducer::read`].
     #[must_use]
-    pub fn read(&self) -> Heaviest<K> {
+    pub fn read(&self) -> TopKSnapshot<K> {
         self.shares.read()
     }
 
     /// As [`read`](Self::read), and says so if the kernel makes reading impossible.
     ///
     /// # Errors
-    /// [`Refused`]: see there.
-    pub fn try_read(&self) -> Result<Heaviest<K>, Refused> {
+    /// [`BarrierError`]: see there.
+    pub fn try_read(&self) -> Result<TopKSnapshot<K>, BarrierError> {
         self.shares.try_read()
     }
 
@@ -147,15 +147,15 @@ impl<K: Hash + Eq + Clone> TopK<K> {
     /// # Panics
     /// As [`Reducer::take`].
     #[must_use = "what was taken is nowhere else"]
-    pub fn take(&self) -> Heaviest<K> {
+    pub fn take(&self) -> TopKSnapshot<K> {
         self.shares.take()
     }
 
     /// As [`take`](Self::take), and says so if the kernel makes reading impossible.
     ///
     /// # Errors
-    /// [`Refused`], and nothing is taken.
-    pub fn try_take(&self) -> Result<Heaviest<K>, Refused> {
+    /// [`BarrierError`], and nothing is taken.
+    pub fn try_take(&self) -> Result<TopKSnapshot<K>, BarrierError> {
         self.shares.try_take()
     }
 }
@@ -173,7 +173,7 @@ impl<K> fmt::Debug for TopK<K> {
 ///
 /// Those of several can be [merged](Merge): the counts are then off by one part in the smallest *k* at most.
 #[derive(Debug, Clone)]
-pub struct Heaviest<K> {
+pub struct TopKSnapshot<K> {
     /// 0 before anything was added.
     k: usize,
     counts: Table<K, u64>,
@@ -185,7 +185,7 @@ pub struct Heaviest<K> {
 /// A key, and between what and what its count lies.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
-pub struct Heavy<'a, K> {
+pub struct TopKEntry<'a, K> {
     /// The key.
     pub key: &'a K,
     /// It was added so much, or more.
@@ -194,7 +194,7 @@ pub struct Heavy<'a, K> {
     pub at_most: u64,
 }
 
-impl<K> Heaviest<K> {
+impl<K> TopKSnapshot<K> {
     /// What was added in all. Exact.
     #[must_use]
     pub fn total(&self) -> u64 {
@@ -209,7 +209,7 @@ impl<K> Heaviest<K> {
 
     /// So many of the heaviest keys, the heaviest first, by what they have at least; which of equal ones is not defined.
     #[must_use]
-    pub fn top(&self, count: usize) -> Vec<Heavy<'_, K>> {
+    pub fn top(&self, count: usize) -> Vec<TopKEntry<'_, K>> {
         let mut all: Vec<_> = self
             .counts
             .iter()
@@ -220,8 +220,8 @@ impl<K> Heaviest<K> {
         all
     }
 
-    fn heavy<'a>(&self, key: &'a K, count: u64) -> Heavy<'a, K> {
-        Heavy {
+    fn heavy<'a>(&self, key: &'a K, count: u64) -> TopKEntry<'a, K> {
+        TopKEntry {
             key,
             at_least: count,
             at_most: count.saturating_add(self.lost).min(self.total),
@@ -246,7 +246,7 @@ impl<K> Heaviest<K> {
     }
 }
 
-impl<K: Hash + Eq + Clone> Heaviest<K> {
+impl<K: Hash + Eq + Clone> TopKSnapshot<K> {
     #[inline]
     fn add<Q>(&mut self, k: usize, key: &Q, amount: u64)
     where
@@ -275,13 +275,13 @@ impl<K: Hash + Eq + Clone> Heaviest<K> {
 
     /// Between what and what a key's count lies, also of a key that is not there any more.
     #[must_use]
-    pub fn get<'a, Q>(&self, key: &'a Q) -> Heavy<'a, Q>
+    pub fn get<'a, Q>(&self, key: &'a Q) -> TopKEntry<'a, Q>
     where
         K: Borrow<Q>,
         Q: Hash + Eq,
     {
         let count = self.counts.get(key).copied().unwrap_or(0);
-        Heavy {
+        TopKEntry {
             key,
             at_least: count,
             at_most: count.saturating_add(self.lost).min(self.total),
@@ -289,7 +289,7 @@ impl<K: Hash + Eq + Clone> Heaviest<K> {
     }
 }
 
-impl<K> Default for Heaviest<K> {
+impl<K> Default for TopKSnapshot<K> {
     fn default() -> Self {
         Self {
             k: 0,
@@ -300,7 +300,7 @@ impl<K> Default for Heaviest<K> {
     }
 }
 
-impl<K: Hash + Eq + Clone> Merge for Heaviest<K> {
+impl<K: Hash + Eq + Clone> Merge for TopKSnapshot<K> {
     fn merge(&mut self, other: &Self) {
         if other.k == 0 || self.total.checked_add(other.total).is_none() {
             return;

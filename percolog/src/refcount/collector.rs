@@ -61,7 +61,7 @@ use core::ptr::{self, NonNull};
 
 use super::count::{CHECKED, Candidates, Count, DEAD, LIVE, Then};
 use super::row::{Row, Seen};
-use crate::cpu::barrier::{self, Mode};
+use crate::cpu::barrier::{self, BarrierMode};
 use crate::cpu::biased_lock::{self, BiasedLock, Refused};
 use crate::cpu::lease::LEASES;
 use crate::sync::atomic::{AtomicPtr, AtomicU64, AtomicUsize, Ordering};
@@ -163,7 +163,7 @@ impl Collector {
     #[inline(always)]
     pub(super) unsafe fn add(
         &self,
-        mode: Mode,
+        mode: BarrierMode,
         lease: Option<usize>,
         count: &Count,
         one: i16,
@@ -179,7 +179,7 @@ impl Collector {
     /// # Safety
     /// As for [`add`](Self::add); the caller has no lease.
     #[cold]
-    unsafe fn add_in_common(&self, mode: Mode, count: &Count, one: i16) -> Then {
+    unsafe fn add_in_common(&self, mode: BarrierMode, count: &Count, one: i16) -> Then {
         // SAFETY: `in_common` lends the row to one thread at a time; the caller's promise.
         self.in_common(|row| unsafe { row.add(mode, count, one, &self.candidates) })
     }
@@ -193,7 +193,7 @@ impl Collector {
     #[inline(always)]
     pub(super) unsafe fn add_if<S>(
         &self,
-        mode: Mode,
+        mode: BarrierMode,
         lease: Option<usize>,
         count: &Count,
         look: impl Fn() -> S,
@@ -218,7 +218,7 @@ impl Collector {
     /// The caller holds the lease, or has none; and the count is not freed before this returns.
     pub(super) unsafe fn add_if_live(
         &self,
-        mode: Mode,
+        mode: BarrierMode,
         lease: Option<usize>,
         count: &Count,
     ) -> bool {
@@ -281,13 +281,13 @@ impl Collector {
     }
 
     /// A round, after the one that may be under way.
-    pub(super) fn round(&self, mode: Mode) -> Round {
+    pub(super) fn round(&self, mode: BarrierMode) -> Round {
         let _collecting = self.collecting.lock();
         self.collect(mode)
     }
 
     /// The caller holds `collecting`.
-    fn collect(&self, mode: Mode) -> Round {
+    fn collect(&self, mode: BarrierMode) -> Round {
         // Relaxed: a number for people.
         self.rounds.fetch_add(1, Ordering::Relaxed);
         let mut round = Round::default();
@@ -341,7 +341,7 @@ impl Collector {
     }
 
     /// Empties all rows.
-    fn add_up(&self, mode: Mode) -> Result<(), Refused> {
+    fn add_up(&self, mode: BarrierMode) -> Result<(), Refused> {
         let rows: Vec<&Row> = self
             .all_rows()
             .flatten()
@@ -355,7 +355,7 @@ impl Collector {
     }
 
     /// Which of the counts are zero for ever. Those that may be are left unable to be brought back.
-    fn check(&self, mode: Mode, counts: &[NonNull<Count>]) -> Result<Vec<bool>, Refused> {
+    fn check(&self, mode: BarrierMode, counts: &[NonNull<Count>]) -> Result<Vec<bool>, Refused> {
         // SAFETY: the caller's, all alive.
         let counts: Vec<&Count> = counts
             .iter()
@@ -417,7 +417,7 @@ impl Collector {
     /// What is done while nobody makes a reference or gives one up, with what the counts are then.
     pub(super) fn exactly<const N: usize, R>(
         &self,
-        mode: Mode,
+        mode: BarrierMode,
         counts: [&Count; N],
         f: impl FnOnce([i64; N]) -> R,
     ) -> Result<R, Refused> {
@@ -430,7 +430,11 @@ impl Collector {
     }
 
     /// Makes counts ordinary, if they are not. The caller has a reference of each, and keeps it.
-    pub(super) fn make_ordinary(&self, mode: Mode, counts: &[&Count]) -> Result<(), Refused> {
+    pub(super) fn switch_to_atomic(
+        &self,
+        mode: BarrierMode,
+        counts: &[&Count],
+    ) -> Result<(), Refused> {
         if counts.iter().all(|count| count.is_ordinary()) {
             return Ok(());
         }
@@ -446,7 +450,11 @@ impl Collector {
     }
 
     /// What is done while there is no round, and nobody owns a row or makes one.
-    fn with_all_rows<R>(&self, mode: Mode, f: impl FnOnce(&[&Row]) -> R) -> Result<R, Refused> {
+    fn with_all_rows<R>(
+        &self,
+        mode: BarrierMode,
+        f: impl FnOnce(&[&Row]) -> R,
+    ) -> Result<R, Refused> {
         let _collecting = self.collecting.lock();
         // A row that is made meanwhile would not be frozen.
         let _making = self.making.lock();
@@ -456,7 +464,7 @@ impl Collector {
     }
 
     /// What the count was at one moment of this call.
-    pub(super) fn sum(&self, mode: Mode, count: &Count) -> i64 {
+    pub(super) fn sum(&self, mode: BarrierMode, count: &Count) -> i64 {
         if let Some(sum) = count.ordinary() {
             return sum;
         }
@@ -478,7 +486,7 @@ impl Collector {
 
     /// Whether a count would be found dead now.
     #[cfg(all(test, percolog_loom))]
-    pub(super) fn is_zero(&self, mode: Mode, count: &Count) -> bool {
+    pub(super) fn is_zero(&self, mode: BarrierMode, count: &Count) -> bool {
         let _collecting = self.collecting.lock();
         let zero = self.check(mode, &[NonNull::from(count)]);
         if count.state() == CHECKED {
@@ -489,7 +497,7 @@ impl Collector {
 
     /// Adds up what one row has.
     #[cfg(all(test, percolog_loom))]
-    pub(super) fn empty(&self, mode: Mode, row: usize) {
+    pub(super) fn empty(&self, mode: BarrierMode, row: usize) {
         let row = self.row(row);
         biased_lock::visit(&[&row.lock], mode, |_, _| row.empty_all(&self.candidates))
             .expect("a fence is not refused");
@@ -498,7 +506,7 @@ impl Collector {
     /// Waits until nothing is half done, and keeps it so until [`go_on`](Self::go_on): around a `fork`, whose child has no
     /// other thread to finish it. Returns whether the owners of rows are kept out too; else the kernel refused the barrier.
     #[cfg(not(percolog_loom))]
-    pub(super) fn hold(&self, mode: Mode) -> bool {
+    pub(super) fn hold(&self, mode: BarrierMode) -> bool {
         // Turns first: nobody takes one who has another of these.
         self.turns.iter().for_each(|turn| turn.lock().keep());
         self.collecting.lock().keep();
@@ -534,7 +542,7 @@ impl Collector {
 
     /// What the owner of a row does first, and no more of it.
     #[cfg(all(test, not(percolog_loom)))]
-    pub(super) fn begin_to_own(&self, row: usize, mode: Mode) {
+    pub(super) fn begin_to_own(&self, row: usize, mode: BarrierMode) {
         self.row(row).lock.begin_to_own(mode);
     }
 

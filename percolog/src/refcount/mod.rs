@@ -7,7 +7,7 @@
 //! [when](CoreArc#when-the-value-is-destroyed). Until then [`CoreWeak::upgrade`] may succeed, *after* the last `CoreArc`
 //! is gone. Put it around what many threads share and what only takes memory: configurations, routes, names, documents,
 //! the parts of a cache. If it begins to matter later, at a shutdown or when the value is taken out of the table in which
-//! everybody finds it, [`CoreArc::make_ordinary`] makes it like an `Arc` from then on: the last drop destroys it.
+//! everybody finds it, [`CoreArc::switch_to_atomic`] makes it like an `Arc` from then on: the last drop destroys it.
 //!
 //! And not around what one thread uses, or what is cloned once a second: that is what [`Arc`](alloc::sync::Arc) is for.
 //!
@@ -62,7 +62,7 @@
 //! been made on one row while another was added up; so the collector looks at all rows twice, and finds an object dead if
 //! nothing has happened to it in between.
 //!
-//! A value that is made [ordinary](CoreArc::make_ordinary) is taken out of all rows at one moment, and has its references
+//! A value that is made [ordinary](CoreArc::switch_to_atomic) is taken out of all rows at one moment, and has its references
 //! counted in one place from then on.
 //!
 //! It is a descendant of Refcache (A. T. Clements, M. F. Kaashoek, N. Zeldovich, *RadixVM*, EuroSys 2013, §3.1), whose
@@ -91,4 +91,4 @@ pub use generation::{Change, Compared, Comparison, Generation, Seen};
 #[cfg(not(percolog_loom))]
 pub use references::{CoreArc, CoreWeak};
 #[cfg(not(percolog_loom))]
-pub use shared::{Stats, reclaim, stats};
+pub use shared::{RefcountStats, reclaim, stats};

@@ -15,14 +15,14 @@ mod ordinary;
 use super::collector::Collector;
 use super::count::{Count, DEAD, Then};
 use super::generation::{Compared, Generation};
-use crate::cpu::barrier::Mode;
+use crate::cpu::barrier::BarrierMode;
 use crate::sync::atomic::{AtomicUsize, Ordering};
 
-const MODE: Mode = Mode::Fence;
+const MODE: BarrierMode = BarrierMode::Fence;
 
 /// For owners that nobody visits and nobody checks against upgrades: their light barriers are no instructions, and what
 /// they write is in order for other reasons.
-const UNFENCED: Mode = Mode::Membarrier;
+const UNFENCED: BarrierMode = BarrierMode::Membarrier;
 
 /// What a count counts the references of: how often it was destroyed.
 struct Object {
@@ -92,9 +92,9 @@ impl World {
         self.add_by(None, count, one)
     }
 
-    fn make_ordinary(&self, count: usize) {
+    fn switch_to_atomic(&self, count: usize) {
         self.collector
-            .make_ordinary(MODE, &[&self.counts[count]])
+            .switch_to_atomic(MODE, &[&self.counts[count]])
             .expect("a fence is not refused");
     }
 

@@ -54,7 +54,7 @@ use crate::sync::global::Ordering;
 ///
 /// # When the value is destroyed
 ///
-/// Not by the last drop (unless the value was made [ordinary](Self::make_ordinary)), but in a *round* after it. There is one
+/// Not by the last drop (unless the value was [switched to atomic](Self::switch_to_atomic) counting), but in a *round* after it. There is one
 /// * when a thread has dropped 4 MiB of values more than it cloned (each counted as 1 KiB at least: 4096 small ones)
 ///   since its last round: that drop makes one, after the one that may be under way, and destroys what it finds, on its own
 ///   stack;
@@ -82,7 +82,7 @@ use crate::sync::global::Ordering;
 ///
 /// Clone and drop wait while a round empties the caller's row (some microseconds), or while some thread counts exactly
 /// ([`count`](Self::count), [`get_mut`](Self::get_mut), [`try_unwrap`](Self::try_unwrap),
-/// [`make_ordinary`](Self::make_ordinary)); else they are wait-free. The first one on a thread allocates the row. A drop that
+/// [`switch_to_atomic`](Self::switch_to_atomic)); else they are wait-free. The first one on a thread allocates the row. A drop that
 /// makes a round waits for the one that may be under way, and runs destructors: else several threads could drop faster than
 /// one of them looks.
 ///
@@ -176,7 +176,7 @@ impl<T: ?Sized + Send + Sync> CoreArc<T> {
     /// *Cost:* a look at each row that there is, and a barrier that makes the kernel interrupt all processors that run
     /// threads of this process.
     ///
-    /// Of an [ordinary](Self::make_ordinary) value it is wait-free, a fence and a load, and may count one that
+    /// Of a value [switched to atomic](Self::switch_to_atomic) counting it is wait-free, a fence and a load, and may count one that
     /// [`clone_if`](Self::clone_if) is about to take back.
     #[must_use]
     pub fn count(this: &Self) -> usize {
@@ -192,13 +192,13 @@ impl<T: ?Sized + Send + Sync> CoreArc<T> {
         usize::try_from(count).unwrap_or_default()
     }
 
-    /// Counts the references to this value in one place from now on, as [`Arc`](alloc::sync::Arc) does: **the last drop
+    /// Switches this value to one atomic count from now on, as [`Arc`](alloc::sync::Arc) has: **the last drop
     /// destroys the value**, at once and on its own thread, and no [upgrade](CoreWeak::upgrade) succeeds after it. For ever;
     /// there is no way back.
     ///
     /// For the moment at which it begins to matter when a value goes: before a shutdown that has to see it gone, when a file
     /// or a route is taken out of the table where everybody found it, when what it holds is needed elsewhere. (Linux does so
-    /// with `percpu_ref_kill`.)
+    /// with `percpu_ref_switch_to_atomic`.)
     ///
     /// ```
     /// use percolog::refcount::CoreArc;
@@ -209,7 +209,7 @@ impl<T: ?Sized + Send + Sync> CoreArc<T> {
     /// # let weak = CoreArc::downgrade(&sender);
     /// # let other = sender.clone();
     /// // The end of the day: the receiver wants to know when the last one is gone.
-    /// assert!(CoreArc::make_ordinary(&sender));
+    /// assert!(CoreArc::switch_to_atomic(&sender));
     /// # drop(other);
     /// drop(sender);
     /// assert_eq!(receiver.recv(), Err(mpsc::RecvError));
@@ -220,19 +220,19 @@ impl<T: ?Sized + Send + Sync> CoreArc<T> {
     /// barrier that it offered before; then nothing has changed.
     ///
     /// Weak references are counted so too, and the memory is freed with the last reference of either kind. Everything else
-    /// goes on as before: a destructor that panics is contained and [counted](super::Stats::panics), and
+    /// goes on as before: a destructor that panics is contained and [counted](super::RefcountStats::panics), and
     /// [`get_mut`](Self::get_mut) and [`try_unwrap`](Self::try_unwrap) are exact. Values that own each other in a chain, if each
-    /// is ordinary, are destroyed by one drop, each on the stack of the one before.
+    /// counts atomically, are destroyed by one drop, each on the stack of the one before.
     ///
     /// *Progress:* blocking, see [`count`](Self::count). *Cost:* as [`count`](Self::count), and a step for each value that a
     /// round has yet to look at, while nobody clones or drops. From then on a clone or drop of this value is what it was and
     /// two loads and an atomic update of the value's counts more, a line that goes from core to core; and `count` and
     /// `weak_count` of it are a fence and a load, and wait for nobody. Clones and drops of other values stay as they are.
     #[must_use = "false: the kernel refused, and the last drop does not destroy the value"]
-    pub fn make_ordinary(this: &Self) -> bool {
+    pub fn switch_to_atomic(this: &Self) -> bool {
         let header = this.header();
         COLLECTOR
-            .make_ordinary(barrier::mode(), &[&header.strong, &header.weak])
+            .switch_to_atomic(barrier::mode(), &[&header.strong, &header.weak])
             .is_ok()
     }
 
@@ -285,7 +285,7 @@ impl<T: ?Sized + Send + Sync> CoreArc<T> {
     /// addition is undone (S. Boyd-Wickizer's thesis, §4.2).
     ///
     /// *Progress* and *cost:* as a clone, and a load of the generation's line; where barriers are
-    /// [fences](crate::cpu::barrier::Mode::Fence), one of them.
+    /// [fences](crate::cpu::barrier::BarrierMode::Fence), one of them.
     #[inline]
     #[must_use]
     pub fn clone_if(this: &Self, generation: &Generation, seen: Seen) -> Option<Self> {
@@ -490,13 +490,13 @@ unsafe impl<T: ?Sized + Send + Sync> Sync for CoreWeak<T> {}
 impl<T: ?Sized + Send + Sync> CoreWeak<T> {
     /// A reference that keeps the value alive, unless it was found that there is none.
     ///
-    /// **May succeed after the last `CoreArc` was dropped**, unless the value is [ordinary](CoreArc::make_ordinary): until a
+    /// **May succeed after the last `CoreArc` was dropped**, unless the value was [switched to atomic](CoreArc::switch_to_atomic) counting: until a
     /// round has found that out, which [`reclaim`](super::reclaim) makes sure of. What is upgraded is then alive again, as if the last drop had not been. Once it has
     /// failed, it fails for ever.
     ///
     /// *Progress:* as a clone; and it waits while a round is checking whether this very value is dead, some microseconds
     /// for all that are checked. *Cost:* as a clone, and a load of the count's line, which rounds write; where barriers
-    /// are [fences](crate::cpu::barrier::Mode::Fence), one of them.
+    /// are [fences](crate::cpu::barrier::BarrierMode::Fence), one of them.
     #[must_use]
     pub fn upgrade(&self) -> Option<CoreArc<T>> {
         // SAFETY: the lease is the caller's own, and the header lives while `self` does.

@@ -1,6 +1,6 @@
 //! What one thread has added to counts since it was last taken from it.
 
-use crate::cpu::barrier::{self, Mode};
+use crate::cpu::barrier::{self, BarrierMode};
 use crate::cpu::biased_lock::BiasedLock;
 use crate::sync::atomic::{AtomicPtr, AtomicU64, Ordering};
 use core::ptr;
@@ -126,7 +126,7 @@ impl Row {
     #[inline]
     pub(super) unsafe fn add(
         &self,
-        mode: Mode,
+        mode: BarrierMode,
         count: &Count,
         one: i16,
         candidates: &Candidates,
@@ -162,7 +162,7 @@ impl Row {
     #[inline(always)]
     pub(super) unsafe fn add_if<S>(
         &self,
-        mode: Mode,
+        mode: BarrierMode,
         count: &Count,
         candidates: &Candidates,
         look: impl Fn() -> S,

@@ -202,7 +202,7 @@ fn bury(round: Round) -> (usize, usize) {
 /// more for each level of values that own each other. A round visits each row that was used since the last one, and makes
 /// the kernel interrupt all processors that run threads of this process twice or more (10 µs each); it allocates.
 ///
-/// A destructor that panics is contained, and [counted](Stats::panics).
+/// A destructor that panics is contained, and [counted](RefcountStats::panics).
 pub fn reclaim() -> usize {
     let mode = barrier::mode();
     let mut destroyed = 0;
@@ -218,7 +218,7 @@ pub fn reclaim() -> usize {
 /// What finding zeros has cost so far, in this process.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
-pub struct Stats {
+pub struct RefcountStats {
     /// Rounds, of all threads.
     pub rounds: u64,
     /// Values destroyed.
@@ -229,9 +229,9 @@ pub struct Stats {
 
 /// What finding zeros has cost so far, in this process.
 #[must_use]
-pub fn stats() -> Stats {
+pub fn stats() -> RefcountStats {
     // Relaxed: numbers for people.
-    Stats {
+    RefcountStats {
         rounds: COLLECTOR.rounds(),
         destroyed: DESTROYED.load(Ordering::Relaxed),
         panics: PANICS.load(Ordering::Relaxed),

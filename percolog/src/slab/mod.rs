@@ -51,12 +51,12 @@
 //!   is dropped, and its memory used for another one. An `Owned` that is dropped was seen by
 //!   nobody, and its memory is free at once. With debug assertions a destroyed object is
 //!   overwritten, so that whoever still reads it finds out.
-//! * **Memory that runs out is an error** that hands the value back: [`Exhausted`], at the slab's
-//!   [limit](Builder::limit) or when the system has none. Nothing is lost, and what is freed makes
+//! * **Memory that runs out is an error** that hands the value back: [`AllocError`], at the slab's
+//!   [limit](SlabBuilder::limit) or when the system has none. Nothing is lost, and what is freed makes
 //!   room again. (Not so for the some hundred bytes that a thread's first use takes, and for the
 //!   domain's queues, whose blocks of 2 KiB are allocated as ordinary ones are.)
 //! * **Memory goes back.** Of the chunks that the slab is made of, each thread keeps [a
-//!   few](Builder::keep) that are empty; all others are given back to the system when their last
+//!   few](SlabBuilder::keep) that are empty; all others are given back to the system when their last
 //!   object is, also if the thread that they belong to sleeps, or has ended: whoever sends it much
 //!   takes it in for it, and [`Slab::collect`] does so for all.
 //! * **Threads that end** leave their chunks to a thread that comes later, and until then to `collect`.
@@ -107,4 +107,4 @@ mod models;
 #[cfg(not(percolog_loom))]
 mod objects;
 #[cfg(not(percolog_loom))]
-pub use objects::{Builder, Exhausted, InSlab, Slab, Stats};
+pub use objects::{AllocError, InSlab, Slab, SlabBuilder, SlabStats};

@@ -23,19 +23,19 @@ pub struct Slab<'d, T> {
     /// Made at first use, so that a slab can stand in a static; from a box.
     core: AtomicPtr<Core>,
     domain: &'d Domain,
-    options: Builder,
+    options: SlabBuilder,
     makes: PhantomData<fn(T) -> T>,
 }
 
 /// How a [`Slab`] is to work.
 #[derive(Debug, Clone, Copy)]
 #[must_use = "nothing is built yet"]
-pub struct Builder {
+pub struct SlabBuilder {
     limit: usize,
     keep: usize,
 }
 
-impl Builder {
+impl SlabBuilder {
     /// No limit; each thread keeps two chunks that are empty.
     pub const fn new() -> Self {
         Self {
@@ -75,14 +75,14 @@ impl Builder {
     }
 }
 
-impl Default for Builder {
+impl Default for SlabBuilder {
     fn default() -> Self {
         Self::new()
     }
 }
 
 /// There is no memory for an object: nothing has happened, and the value is handed back.
-pub struct Exhausted<T> {
+pub struct AllocError<T> {
     /// What was to be inserted.
     pub value: T,
     /// The slab's limit, if that is what has been reached; `None` if the system has no memory.
@@ -92,7 +92,7 @@ pub struct Exhausted<T> {
 /// What a slab has done, and what it holds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
-pub struct Stats {
+pub struct SlabStats {
     /// Objects: in use, or freed and waiting for sections to end.
     pub objects: u64,
     /// Objects that were inserted.
@@ -159,7 +159,7 @@ impl<'d, T> Slab<'d, T> {
     /// A slab without a limit, whose objects are freed in this domain. Allocates nothing before it is used.
     #[must_use]
     pub const fn new(domain: &'d Domain) -> Self {
-        Builder::new().build(domain)
+        SlabBuilder::new().build(domain)
     }
 
     /// What the slab's objects are freed in.
@@ -232,13 +232,13 @@ impl<'d, T> Slab<'d, T> {
     /// # Errors
     /// If there is no memory: the value.
     #[inline]
-    pub fn insert(&self, value: T) -> Result<Owned<T, InSlab>, Exhausted<T>> {
+    pub fn insert(&self, value: T) -> Result<Owned<T, InSlab>, AllocError<T>> {
         let block = match self.allocate() {
             Ok(block) => block,
             Err(_) => match self.make_room() {
                 Ok(block) => block,
                 Err(lack) => {
-                    return Err(Exhausted {
+                    return Err(AllocError {
                         value,
                         limit: (lack == Lack::Limit).then_some(self.options.limit),
                     });
@@ -311,11 +311,11 @@ impl<'d, T> Slab<'d, T> {
     ///
     /// *Progress:* wait-free. *Cost:* a line of each thread that has used the slab.
     #[must_use]
-    pub fn stats(&self) -> Stats {
+    pub fn stats(&self) -> SlabStats {
         let ([inserted, destroyed, batches, sweeps], chunk_bytes) = self
             .existing()
             .map_or(([0; 4], 0), |core| (core.counts(), core.chunk_bytes()));
-        Stats {
+        SlabStats {
             objects: inserted.saturating_sub(destroyed),
             inserted,
             destroyed,
@@ -357,15 +357,15 @@ impl<T> fmt::Debug for Slab<'_, T> {
     }
 }
 
-impl<T> fmt::Debug for Exhausted<T> {
+impl<T> fmt::Debug for AllocError<T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Exhausted")
+        f.debug_struct("AllocError")
             .field("limit", &self.limit)
             .finish_non_exhaustive()
     }
 }
 
-impl<T> fmt::Display for Exhausted<T> {
+impl<T> fmt::Display for AllocError<T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.limit {
             Some(limit) => write!(f, "the slab's limit of {limit} bytes is reached"),
@@ -374,7 +374,7 @@ impl<T> fmt::Display for Exhausted<T> {
     }
 }
 
-impl<T> core::error::Error for Exhausted<T> {}
+impl<T> core::error::Error for AllocError<T> {}
 
 #[cfg(all(test, feature = "std"))]
 mod tests {

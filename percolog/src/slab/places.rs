@@ -12,7 +12,7 @@ use super::chunk::{self, Chunk, Header, Shape};
 use super::home::{Address, Home};
 use super::lists::Lists;
 use crate::cpu::PerCore;
-use crate::cpu::barrier::{self, Mode};
+use crate::cpu::barrier::{self, BarrierMode};
 use crate::cpu::biased_lock::{BiasedLock, Owned};
 use crate::cpu::lease::Who;
 use crate::cpu::undivided::{discharge, enlist, is_inside, undivided};
@@ -27,7 +27,7 @@ const MANY: usize = if cfg!(percolog_loom) { 2 } else { 1024 };
 
 /// What a lease has, or threads without one.
 pub(super) struct Place {
-    mode: Mode,
+    mode: BarrierMode,
     pub(super) lock: Lock,
     pub(super) home: Home,
     counts: Counts,

@@ -1,6 +1,7 @@
 //! A machine whose slots, clocks and scheduling are made up.
 
-use percolog::cpu::{CoreId, Environment};
+use percolog::cpu::CoreId;
+use percolog::testing::Environment;
 use std::cell::{Cell, RefCell};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};

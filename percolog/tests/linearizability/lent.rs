@@ -3,8 +3,11 @@
 use crate::common::machine::Machine;
 use crate::common::model::Model;
 use crate::structures::{ListModel, Push, Subject};
-use percolog::cpu::{CoreId, Environment, Native};
-use percolog::oplog::{Builder, CacheBuilder, Cached, Lent, LogCache, OnDrop, Operation, Policy};
+use percolog::cpu::CoreId;
+use percolog::oplog::{
+    Cached, Lent, LogCache, LogCacheBuilder, LoggedBuilder, OnDrop, Operation, Policy,
+};
+use percolog::testing::{Environment, Native};
 use std::pin::Pin;
 use std::sync::OnceLock;
 
@@ -59,21 +62,27 @@ macro_rules! kind {
     };
 }
 
-const SMALL: Builder = Builder::new().limit(2).hard_limit(3);
+const SMALL: LoggedBuilder = LoggedBuilder::new().limit(2).hard_limit(3);
 
-kind!(Here, Native, CacheBuilder::new().places(1).objects(SMALL));
-kind!(Elsewhere, Moved, CacheBuilder::new().places(1));
+kind!(
+    Here,
+    Native,
+    LogCacheBuilder::new().places(1).objects(SMALL)
+);
+kind!(Elsewhere, Moved, LogCacheBuilder::new().places(1));
 kind!(
     FewLogs,
     Moved,
-    CacheBuilder::new().places(8).logs(1).objects(SMALL)
+    LogCacheBuilder::new().places(8).logs(1).objects(SMALL)
 );
 kind!(
     Growing,
     Moved,
-    CacheBuilder::new()
-        .places(2)
-        .objects(Builder::new().policy(Policy::Grow).on_drop(OnDrop::Discard))
+    LogCacheBuilder::new().places(2).objects(
+        LoggedBuilder::new()
+            .policy(Policy::Grow)
+            .on_drop(OnDrop::Discard)
+    )
 );
 
 type Boxed<O> = Pin<Box<Lent<Vec<u8>, O, <O as Item>::On>>>;

@@ -15,9 +15,10 @@ use crate::common::history::{Done, is_linearizable, record, together};
 use crate::common::machine::{Machine, be_moved, stand_on};
 use crate::common::model::{Act, Model, Sequential};
 use crate::common::seed::seed;
-use percolog::collections::{self, set::SetState};
-use percolog::cpu::{self, CoreId, Environment, Native};
-use percolog::oplog::{Builder, Logged, LoggedFn, Operation, Policy};
+use percolog::collections::{self, SetState};
+use percolog::cpu::{self, CoreId};
+use percolog::oplog::{Logged, LoggedBuilder, LoggedFn, Operation, Policy};
+use percolog::testing::{Environment, Native};
 use std::collections::{BTreeSet, HashSet};
 use std::sync::Mutex;
 use std::thread;
@@ -48,9 +49,9 @@ enum Life {
 }
 
 /// Limits so small that most updates do something about them.
-fn limits(chance: &mut fastrand::Rng) -> Builder {
+fn limits(chance: &mut fastrand::Rng) -> LoggedBuilder {
     let limit = chance.usize(1..=4);
-    Builder::new()
+    LoggedBuilder::new()
         .limit(limit)
         .hard_limit(limit + chance.usize(..3))
         .policy([Policy::Merge, Policy::Merge, Policy::Grow][chance.usize(..3)])

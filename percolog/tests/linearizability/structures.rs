@@ -2,9 +2,9 @@
 //! closed once; logged, with and without absorption.
 
 use crate::common::model::Model;
-use percolog::collections::{self, set::SetState};
-use percolog::cpu::Environment;
-use percolog::oplog::{Absorb, Birth, Death, Logged, LoggedFn, Operation, unique};
+use percolog::collections::{self, SetState};
+use percolog::oplog::{Absorb, AddToken, Logged, LoggedFn, Operation, RemoveToken, token_pair};
+use percolog::testing::Environment;
 use std::collections::BTreeSet;
 use std::sync::Mutex;
 
@@ -297,8 +297,8 @@ impl Model for BookModel {
 }
 
 pub(crate) enum Edit {
-    Open(Birth),
-    Close(Death),
+    Open(AddToken),
+    Close(RemoveToken),
 }
 
 impl Operation<BTreeSet<u64>> for Edit {
@@ -313,8 +313,8 @@ impl Operation<BTreeSet<u64>> for Edit {
     }
     fn absorb(&self) -> Absorb<'_> {
         match self {
-            Self::Open(birth) => Absorb::Begin(birth),
-            Self::Close(death) => Absorb::End(death),
+            Self::Open(birth) => Absorb::Add(birth),
+            Self::Close(death) => Absorb::Remove(death),
         }
     }
 }
@@ -322,7 +322,7 @@ impl Operation<BTreeSet<u64>> for Edit {
 /// A set of identities that are added once and removed once, by any thread.
 pub(crate) struct Book<E: Environment>(
     pub(crate) Logged<BTreeSet<u64>, Edit, E>,
-    pub(crate) Mutex<Vec<Death>>,
+    pub(crate) Mutex<Vec<RemoveToken>>,
 );
 
 impl<E: Environment + Sync> Subject for Book<E> {
@@ -337,7 +337,7 @@ impl<E: Environment + Sync> Subject for Book<E> {
             self.0.queue(Edit::Close(death));
             return Some(Entry::Closed(id));
         }
-        let (birth, death) = unique();
+        let (birth, death) = token_pair();
         let id = birth.id();
         // Mostly someone hears of the entry when it has been opened; sometimes before, and may close
         // it first, which closes nothing.

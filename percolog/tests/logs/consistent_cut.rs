@@ -6,10 +6,12 @@
 #![cfg(not(percolog_loom))]
 
 use percolog::collections::Set;
-use percolog::cpu::{CoreId, Environment};
+use percolog::cpu::CoreId;
 use percolog::oplog::{
-    Absorb, Birth, Builder, Death, Logged, LoggedFn, Operation, Policy, Reason, unique,
+    Absorb, AddToken, FullReason, Logged, LoggedBuilder, LoggedFn, Operation, Policy, RemoveToken,
+    token_pair,
 };
+use percolog::testing::Environment;
 use std::cell::Cell;
 use std::collections::{BTreeSet, HashSet};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -94,7 +96,7 @@ fn try_queue_on(edits: &Edits, slot: u32, edit: Edit) -> bool {
     match edits.try_queue(edit) {
         Ok(()) => true,
         Err(full) => {
-            assert_eq!(full.reason, Reason::Busy);
+            assert_eq!(full.reason, FullReason::Busy);
             false
         }
     }
@@ -128,7 +130,7 @@ fn in_mid_merge(
         // When the queue on `BEFORE` is not full any more, or cannot be had, the merge has been there. It
         // has collected the marks, and goes on to wait for `STOPPED`.
         SLOT.set(BEFORE);
-        while object.fill() == Err(Reason::Limit) {
+        while object.fill() == Err(FullReason::Limit) {
             thread::yield_now();
         }
         meanwhile();
@@ -141,8 +143,8 @@ fn in_mid_merge(
 /// pairs that cancel.
 enum Edit {
     Put(&'static str, bool),
-    Open(Birth, &'static str),
-    Close(Death, &'static str),
+    Open(AddToken, &'static str),
+    Close(RemoveToken, &'static str),
     Nothing,
 }
 
@@ -169,8 +171,8 @@ impl Operation<BTreeSet<&'static str>> for Edit {
     fn absorb(&self) -> Absorb<'_> {
         match self {
             Self::Put(key, _) => Absorb::Replace(u64::from(key.as_bytes()[0])),
-            Self::Open(birth, _) => Absorb::Begin(birth),
-            Self::Close(death, _) => Absorb::End(death),
+            Self::Open(birth, _) => Absorb::Add(birth),
+            Self::Close(death, _) => Absorb::Remove(death),
             Self::Nothing => Absorb::Never,
         }
     }
@@ -185,14 +187,14 @@ type Edits = Logged<BTreeSet<&'static str>, Edit, Machine>;
 /// Names that are there or not, in a logged structure.
 trait Shown: Sync {
     /// Queues something that is not shown, and that nothing replaces.
-    fn fill(&self) -> Result<(), Reason>;
+    fn fill(&self) -> Result<(), FullReason>;
 
     /// Merges, and tells which names are there.
     fn shown(&self) -> BTreeSet<&'static str>;
 }
 
 impl Shown for Edits {
-    fn fill(&self) -> Result<(), Reason> {
+    fn fill(&self) -> Result<(), FullReason> {
         self.try_queue(Edit::Nothing).map_err(|full| full.reason)
     }
 
@@ -208,7 +210,7 @@ struct NamedSet(
 );
 
 impl Shown for NamedSet {
-    fn fill(&self) -> Result<(), Reason> {
+    fn fill(&self) -> Result<(), FullReason> {
         let unnamed = Err(self.1.fetch_add(1, Ordering::Relaxed));
         self.0.try_insert(unnamed).map_err(|full| full.reason)
     }
@@ -324,7 +326,7 @@ fn one_of_the_two_is_always_there(add: Edit, remove: Edit) {
 
 #[test]
 fn a_removal_that_cancels_does_not_hide_what_made_it() {
-    let (birth, death) = unique();
+    let (birth, death) = token_pair();
     one_of_the_two_is_always_there(Edit::Open(birth, "x"), Edit::Close(death, "x"));
 }
 
@@ -334,7 +336,7 @@ fn one_of_two_keys_that_a_set_always_has_is_always_shown() {
     const B: u32 = FIRST;
     const A: u32 = LAST;
     let machine = Machine::default();
-    let builder = Builder::new().limit(LIMIT).policy(Policy::Full);
+    let builder = LoggedBuilder::new().limit(LIMIT).policy(Policy::Full);
     let set = NamedSet(
         Set::build_in(builder, HashSet::new(), machine.clone()),
         AtomicU64::new(0),
@@ -384,13 +386,13 @@ fn every_placement(before: &[&'static str], program: &'static str) {
                         .absorb_while_merging(absorb_while_merging)
                         .build_in(before.iter().copied().collect(), machine);
                     let mut model: BTreeSet<&'static str> = before.iter().copied().collect();
-                    let mut deaths: Vec<(&'static str, Death)> = Vec::new();
+                    let mut deaths: Vec<(&'static str, RemoveToken)> = Vec::new();
                     for (at, (add, key)) in steps.iter().copied().enumerate() {
                         let slot = (placement / CORES.pow(at as u32) % CORES) as u32;
                         let known = deaths.iter().position(|(name, _)| *name == key);
                         let edit = match (identities, add, known) {
                             (true, true, _) => {
-                                let (birth, death) = unique();
+                                let (birth, death) = token_pair();
                                 deaths.push((key, death));
                                 Edit::Open(birth, key)
                             }

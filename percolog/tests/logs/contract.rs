@@ -4,7 +4,7 @@
 
 use percolog::counter::Counter;
 use percolog::cpu::{self, CoreId};
-use percolog::oplog::{Full, Logged, LoggedFn, Operation, Shared, Synchronized};
+use percolog::oplog::{Full, Logged, LoggedFn, Operation, ReadGuard, Synchronized};
 use std::cell::Cell;
 use std::fmt::Debug;
 use std::ops::{Deref, DerefMut};
@@ -56,7 +56,7 @@ fn logs() {
         let mut guard: Synchronized<'_, Vec<u32>> = LOG.synchronize();
         guard.push(5);
     }
-    let guard: Shared<'_, Vec<u32>> = LOG.read();
+    let guard: ReadGuard<'_, Vec<u32>> = LOG.read();
     assert_eq!(*guard, [1, 2, 3, 4, 5]);
     drop(guard);
     assert_eq!(LOG.with(|all| all.len()), 5);

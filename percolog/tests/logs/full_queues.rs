@@ -3,8 +3,8 @@
 
 use percolog::cpu::{self, CoreId};
 use percolog::oplog::{
-    Absorb, Birth, Builder, CacheBuilder, Cached, Death, Lent, LogCache, Logged, Operation, Policy,
-    Reason, unique,
+    Absorb, AddToken, Cached, FullReason, Lent, LogCache, LogCacheBuilder, Logged, LoggedBuilder,
+    Operation, Policy, RemoveToken, token_pair,
 };
 use std::collections::BTreeMap;
 use std::sync::OnceLock;
@@ -20,8 +20,8 @@ struct Table {
 /// Changes of a table: a value replaces an earlier one of its key, an entry that ends cancels with its beginning.
 enum Change {
     Put(u64, u64),
-    Begin(Birth),
-    End(Death),
+    Begin(AddToken),
+    End(RemoveToken),
 }
 
 impl Change {
@@ -39,8 +39,8 @@ impl Change {
     fn rule(&self) -> Absorb<'_> {
         match self {
             Self::Put(key, _) => Absorb::Replace(*key),
-            Self::Begin(birth) => Absorb::Begin(birth),
-            Self::End(death) => Absorb::End(death),
+            Self::Begin(birth) => Absorb::Add(birth),
+            Self::End(death) => Absorb::Remove(death),
         }
     }
 
@@ -69,14 +69,14 @@ impl Operation<Table> for Change {
 unsafe impl Cached<Table> for Change {
     fn cache() -> &'static LogCache<Table, Self> {
         static CACHE: OnceLock<LogCache<Table, Change>> = OnceLock::new();
-        CACHE.get_or_init(|| CacheBuilder::new().objects(small()).build())
+        CACHE.get_or_init(|| LogCacheBuilder::new().objects(small()).build())
     }
 }
 
 const LIMIT: u64 = 4;
 
-fn small() -> Builder {
-    Builder::new().limit(LIMIT as usize)
+fn small() -> LoggedBuilder {
+    LoggedBuilder::new().limit(LIMIT as usize)
 }
 
 /// Limits are a slot's.
@@ -101,7 +101,7 @@ fn a_value_replaces_one_in_a_full_queue_and_nothing_is_merged() {
             .try_queue(Change::Put(2, 1000))
             .expect("there is an earlier one of that key");
         let new = table.try_queue(Change::Put(LIMIT, 0)).expect_err("no room");
-        assert_eq!(new.reason, Reason::Limit);
+        assert_eq!(new.reason, FullReason::Limit);
         let stats = table.stats();
         assert_eq!(
             (stats.merges, stats.discarded, stats.absorbed),
@@ -122,7 +122,7 @@ fn an_end_cancels_with_its_beginning_in_a_full_queue_and_makes_room() {
     let fill = |operation| table.queue(operation);
     (1..LIMIT).for_each(|key| fill(Change::Put(key, key)));
     for turn in 0..100 {
-        let (birth, death) = unique();
+        let (birth, death) = token_pair();
         // The queue is full now.
         fill(Change::Begin(birth));
         if turn % 2 == 0 {
@@ -134,11 +134,11 @@ fn an_end_cancels_with_its_beginning_in_a_full_queue_and_makes_room() {
         }
     }
     assert_eq!((table.stats().merges, table.stats().absorbed), (0, 200));
-    let (_birth, death) = unique();
+    let (_birth, death) = token_pair();
     fill(Change::Put(0, 0));
     // Its beginning is nowhere: it needs room.
     let end = table.try_queue(Change::End(death)).expect_err("no room");
-    assert_eq!(end.reason, Reason::Limit);
+    assert_eq!(end.reason, FullReason::Limit);
     let table = table.synchronize();
     assert_eq!((table.entries, table.executed), (0, LIMIT as usize));
 }
@@ -183,7 +183,7 @@ fn a_lent_queue_that_is_full_takes_them_too() {
         table.queue(Change::Put(number % (LIMIT - 1), number));
     }
     for _ in 0..50 {
-        let (birth, death) = unique();
+        let (birth, death) = token_pair();
         table.queue(Change::Begin(birth));
         table
             .try_queue(Change::Put(0, 1000))
@@ -191,10 +191,10 @@ fn a_lent_queue_that_is_full_takes_them_too() {
         table.queue(Change::Put(1, 1001));
         table.queue(Change::End(death));
     }
-    let (birth, _death) = unique();
+    let (birth, _death) = token_pair();
     table.queue(Change::Begin(birth));
     let new = table.try_queue(Change::Put(LIMIT, 0)).expect_err("no room");
-    assert_eq!(new.reason, Reason::Limit);
+    assert_eq!(new.reason, FullReason::Limit);
     let stats = Change::cache().stats();
     assert_eq!(
         (stats.pending, stats.evictions),

@@ -7,7 +7,7 @@ mod consistent_cut;
 mod contract;
 mod event_queue;
 mod full_queues;
-mod latest;
+mod snapshots;
 mod ldu;
 mod lent;
 mod limits;

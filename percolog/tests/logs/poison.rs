@@ -4,8 +4,8 @@
 
 use percolog::cpu::{self, CoreId};
 use percolog::oplog::{
-    Absorb, Birth, Death, Logged, LoggedFn, OnDrop, Operation, Policy, Reason, SynchronizeError,
-    Synchronized, unique,
+    Absorb, AddToken, FullReason, Logged, LoggedFn, OnDrop, Operation, Policy, RemoveToken,
+    SynchronizeError, Synchronized, token_pair,
 };
 use std::any::Any;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -185,7 +185,7 @@ fn a_full_queue_of_a_poisoned_object_takes_nothing_more() {
     }
     assert!(panic_of(|| log.queue(note(4))).contains("poisoned"));
     let back = log.try_queue(note(5)).expect_err("the queue is full");
-    assert_eq!((back.reason, back.operation.number), (Reason::Limit, 5));
+    assert_eq!((back.reason, back.operation.number), (FullReason::Limit, 5));
     log.clear_poison();
     assert_eq!(*log.synchronize(), [1, 2, 3]);
 }
@@ -459,7 +459,7 @@ fn closures_are_dropped_once_wherever_they_end() {
             log.update(|_| {});
         }
         let full = log.try_update(closure).expect_err("the queue is full");
-        assert_eq!(full.reason, Reason::Limit);
+        assert_eq!(full.reason, FullReason::Limit);
         let mut sum = 0;
         (full.operation)(&mut sum);
         assert_eq!(sum, 1);
@@ -468,8 +468,8 @@ fn closures_are_dropped_once_wherever_they_end() {
 
 enum Kind {
     Write(u8),
-    Open(Birth),
-    Close(Death),
+    Open(AddToken),
+    Close(RemoveToken),
 }
 
 /// Writes to a cell or opens and closes an entry; absorbs.
@@ -486,8 +486,8 @@ impl Operation<usize> for Edit {
     fn absorb(&self) -> Absorb<'_> {
         match &self.kind {
             Kind::Write(key) => Absorb::Replace(u64::from(*key)),
-            Kind::Open(birth) => Absorb::Begin(birth),
-            Kind::Close(death) => Absorb::End(death),
+            Kind::Open(birth) => Absorb::Add(birth),
+            Kind::Close(death) => Absorb::Remove(death),
         }
     }
     fn replaces(&self, earlier: &Self) -> bool {
@@ -513,7 +513,7 @@ fn absorbed_operations_are_dropped_once() {
                         match at % 3 {
                             0 => log.queue(edit(Kind::Write(at as u8 % 4))),
                             1 => {
-                                let (birth, death) = unique();
+                                let (birth, death) = token_pair();
                                 log.queue(edit(Kind::Open(birth)));
                                 log.queue(edit(Kind::Close(death)));
                             }

@@ -2,8 +2,11 @@
 //! account that adds up.
 #![cfg(not(percolog_loom))]
 
-use percolog::cpu::{CoreId, Environment};
-use percolog::oplog::{Absorb, Birth, Death, Logged, OnDrop, Operation, Policy, Reason, unique};
+use percolog::cpu::CoreId;
+use percolog::oplog::{
+    Absorb, AddToken, FullReason, Logged, OnDrop, Operation, Policy, RemoveToken, token_pair,
+};
+use percolog::testing::Environment;
 use proptest::prelude::*;
 use std::cell::Cell;
 use std::collections::{BTreeMap, BTreeSet};
@@ -39,8 +42,8 @@ impl State {
 #[derive(Debug)]
 enum Update<const ABSORBS: bool> {
     Put(u8, u8),
-    Open(Birth),
-    Close(Death),
+    Open(AddToken),
+    Close(RemoveToken),
     Note(u8),
 }
 
@@ -60,8 +63,8 @@ impl<const ABSORBS: bool> Operation<State> for Update<ABSORBS> {
         match self {
             // Hashes collide, also with the numbers of entries.
             Self::Put(key, _) => Absorb::Replace(u64::from(key % 2)),
-            Self::Open(birth) => Absorb::Begin(birth),
-            Self::Close(death) => Absorb::End(death),
+            Self::Open(birth) => Absorb::Add(birth),
+            Self::Close(death) => Absorb::Remove(death),
             Self::Note(_) => Absorb::Never,
         }
     }
@@ -179,7 +182,7 @@ struct Pair<const ABSORBS: bool> {
     machine: Machine,
     policy: Policy,
     /// Rights to close entries that have been opened.
-    deaths: Vec<Death>,
+    deaths: Vec<RemoveToken>,
     /// Operations that were not handed back.
     accepted: u64,
 }
@@ -208,7 +211,7 @@ impl<const ABSORBS: bool> Pair<ABSORBS> {
             Plan::Put(key, value) => vec![(Update::Put(key, value), Effect::Put(key, value))],
             Plan::Note(value) => vec![(Update::Note(value), Effect::Note(value))],
             Plan::Open => {
-                let (birth, death) = unique();
+                let (birth, death) = token_pair();
                 self.deaths.push(death);
                 let effect = Effect::Open(birth.id());
                 vec![(Update::Open(birth), effect)]
@@ -220,7 +223,7 @@ impl<const ABSORBS: bool> Pair<ABSORBS> {
                 vec![(Update::Close(death), effect)]
             }
             Plan::CloseThenOpen => {
-                let (birth, death) = unique();
+                let (birth, death) = token_pair();
                 let id = birth.id();
                 vec![
                     (Update::Close(death), Effect::Close(id)),
@@ -245,7 +248,7 @@ impl<const ABSORBS: bool> Pair<ABSORBS> {
             match self.log.try_queue(update) {
                 Ok(()) => self.take_effect(effect),
                 Err(full) => {
-                    assert_eq!(full.reason, Reason::Limit);
+                    assert_eq!(full.reason, FullReason::Limit);
                     return;
                 }
             }

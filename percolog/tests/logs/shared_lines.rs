@@ -9,7 +9,7 @@
 
 use percolog::counter::Counter;
 use percolog::cpu::{self, CoreId};
-use percolog::oplog::{Absorb, Birth, Death, Logged, LoggedFn, Operation, unique};
+use percolog::oplog::{Absorb, AddToken, Logged, LoggedFn, Operation, RemoveToken, token_pair};
 use std::collections::BTreeSet;
 use std::ops::Deref;
 use std::ptr::NonNull;
@@ -132,8 +132,8 @@ fn queueing_closures_writes_nothing_of_the_object() {
 #[test]
 fn absorbing_writes_nothing_of_the_object() {
     enum Edit {
-        Open(Birth),
-        Close(Death),
+        Open(AddToken),
+        Close(RemoveToken),
     }
     impl Operation<BTreeSet<u64>> for Edit {
         const ABSORBS: bool = true;
@@ -145,15 +145,15 @@ fn absorbing_writes_nothing_of_the_object() {
         }
         fn absorb(&self) -> Absorb<'_> {
             match self {
-                Edit::Open(id) => Absorb::Begin(id),
-                Edit::Close(id) => Absorb::End(id),
+                Edit::Open(id) => Absorb::Add(id),
+                Edit::Close(id) => Absorb::Remove(id),
             }
         }
     }
     let set: Page<Logged<BTreeSet<u64>, Edit>> = Page::new(Logged::new(BTreeSet::new()));
     set.updated(
         |set, _| {
-            let (birth, death) = unique();
+            let (birth, death) = token_pair();
             set.queue(Edit::Open(birth));
             set.queue(Edit::Close(death));
         },

@@ -7,7 +7,7 @@
 use percolog::counter::Counter;
 use percolog::cpu::{self, CoreId, LINE_SIZE};
 use percolog::oplog::{
-    Absorb, Birth, Death, Full, Logged, LoggedFn, Operation, Shared, Synchronized,
+    Absorb, AddToken, Full, Logged, LoggedFn, Operation, ReadGuard, RemoveToken, Synchronized,
 };
 
 struct Bytes<const N: usize>(#[allow(dead_code, reason = "only its size matters")] [u8; N]);
@@ -19,11 +19,11 @@ impl<const N: usize> Operation<u64> for Bytes<N> {
 #[test]
 fn handles_and_tokens() {
     assert_eq!(size_of::<CoreId>(), 4);
-    assert_eq!(size_of::<Option<Birth>>(), 8);
-    assert_eq!(size_of::<Option<Death>>(), 8);
+    assert_eq!(size_of::<Option<AddToken>>(), 8);
+    assert_eq!(size_of::<Option<RemoveToken>>(), 8);
     assert!(size_of::<Counter>() <= 32);
     assert!(size_of::<Synchronized<'_, u64>>() <= 5 * size_of::<usize>());
-    assert!(size_of::<Shared<'_, u64>>() <= 5 * size_of::<usize>());
+    assert!(size_of::<ReadGuard<'_, u64>>() <= 5 * size_of::<usize>());
     // The answer of `try_queue`, which moves the operation.
     assert!(size_of::<Result<(), Full<u64>>>() <= 2 * size_of::<u64>());
     assert!(size_of::<Absorb<'_>>() <= 2 * size_of::<u64>());

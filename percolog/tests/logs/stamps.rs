@@ -1,8 +1,9 @@
 //! Which updates pay for a time stamp, which is most of what an update costs.
 #![cfg(all(feature = "std", not(percolog_loom)))]
 
-use percolog::cpu::{CoreId, Environment};
-use percolog::oplog::{Absorb, Birth, Death, Logged, Operation, unique};
+use percolog::cpu::CoreId;
+use percolog::oplog::{Absorb, AddToken, Logged, Operation, RemoveToken, token_pair};
+use percolog::testing::Environment;
 use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -23,8 +24,8 @@ impl Environment for Counting {
 }
 
 enum Edit {
-    Add(Birth, u32),
-    Remove(Death, u32),
+    Add(AddToken, u32),
+    Remove(RemoveToken, u32),
 }
 
 impl Operation<BTreeSet<u32>> for Edit {
@@ -43,8 +44,8 @@ impl Operation<BTreeSet<u32>> for Edit {
 
     fn absorb(&self) -> Absorb<'_> {
         match self {
-            Edit::Add(birth, _) => Absorb::Begin(birth),
-            Edit::Remove(death, _) => Absorb::End(death),
+            Edit::Add(birth, _) => Absorb::Add(birth),
+            Edit::Remove(death, _) => Absorb::Remove(death),
         }
     }
 }
@@ -65,8 +66,8 @@ impl Environment for Still {
 /// Writes down what is executed; an earlier operation of the same key is replaced.
 enum Write {
     Keyed(u64, u32),
-    Begun(Birth, u32),
-    Ended(Death),
+    Begun(AddToken, u32),
+    Ended(RemoveToken),
     Plain(u32),
 }
 
@@ -85,8 +86,8 @@ impl Operation<Vec<u32>> for Write {
     fn absorb(&self) -> Absorb<'_> {
         match self {
             Write::Keyed(key, _) => Absorb::Replace(*key),
-            Write::Begun(birth, _) => Absorb::Begin(birth),
-            Write::Ended(death) => Absorb::End(death),
+            Write::Begun(birth, _) => Absorb::Add(birth),
+            Write::Ended(death) => Absorb::Remove(death),
             Write::Plain(_) => Absorb::Never,
         }
     }
@@ -106,7 +107,7 @@ fn operations_with_equal_stamps_stay_in_the_order_in_which_they_were_queued() {
     log.synchronize().clear();
 
     // The one that is replaced and the one that is cancelled leave room before others.
-    let (birth, death) = unique();
+    let (birth, death) = token_pair();
     log.queue(Write::Keyed(1, 1));
     log.queue(Write::Begun(birth, 2));
     log.queue(Write::Plain(3));
@@ -123,7 +124,7 @@ fn what_cancels_takes_no_stamp_and_what_does_not_takes_one() {
     let set = Logged::<BTreeSet<u32>, Edit>::builder().build_in(BTreeSet::new(), clock.clone());
     let taken = || clock.0.load(Ordering::Relaxed);
 
-    let (birth, death) = unique();
+    let (birth, death) = token_pair();
     let before = taken();
     set.queue(Edit::Add(birth, 1));
     assert_eq!(taken() - before, 1, "an addition has its place in time");
@@ -133,7 +134,7 @@ fn what_cancels_takes_no_stamp_and_what_does_not_takes_one() {
     assert_eq!(set.stats().executed, 0);
 
     // Carried out in between: now the removal has to be, too.
-    let (birth, death) = unique();
+    let (birth, death) = token_pair();
     set.queue(Edit::Add(birth, 2));
     assert_eq!(set.synchronize().len(), 1);
     let before = taken();

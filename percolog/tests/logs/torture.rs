@@ -7,7 +7,9 @@
 
 use crate::common::seed::seed;
 use percolog::cpu::{self, CoreId};
-use percolog::oplog::{Absorb, Birth, Death, Logged, LoggedFn, Operation, Policy, unique};
+use percolog::oplog::{
+    Absorb, AddToken, Logged, LoggedFn, Operation, Policy, RemoveToken, token_pair,
+};
 use std::collections::BTreeMap;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -64,8 +66,8 @@ impl Operation<Progress> for Number {
 /// The last number of a writer; entries that come and go around it leave nothing.
 enum Latest {
     Number { writer: u64, number: u64 },
-    Begin(Birth),
-    End(Death),
+    Begin(AddToken),
+    End(RemoveToken),
 }
 
 /// The last number of each writer, and what has begun and not ended.
@@ -91,8 +93,8 @@ impl Operation<Board> for Latest {
     fn absorb(&self) -> Absorb<'_> {
         match self {
             Self::Number { writer, .. } => Absorb::Replace(*writer),
-            Self::Begin(birth) => Absorb::Begin(birth),
-            Self::End(death) => Absorb::End(death),
+            Self::Begin(birth) => Absorb::Add(birth),
+            Self::End(death) => Absorb::Remove(death),
         }
     }
     fn replaces(&self, earlier: &Self) -> bool {
@@ -119,7 +121,7 @@ fn live(world: &World, mut chance: fastrand::Rng) {
     let writer = world.writers.fetch_add(1, Ordering::Relaxed);
     let mut queued = [0; 5];
     let mut seen: [BTreeMap<u64, u64>; 5] = Default::default();
-    let mut deaths: Vec<Death> = Vec::new();
+    let mut deaths: Vec<RemoveToken> = Vec::new();
     for _ in 0..chance.u32(..300) {
         match chance.u8(..40) {
             0 => cpu::bind(CoreId::new([0, 1, 2, 70, 1025, 8193][chance.usize(..6)])),
@@ -267,7 +269,7 @@ fn use_board(
     writer: u64,
     queued: &mut u64,
     seen: &mut BTreeMap<u64, u64>,
-    deaths: &mut Vec<Death>,
+    deaths: &mut Vec<RemoveToken>,
     chance: &mut fastrand::Rng,
 ) {
     match chance.u8(..12) {
@@ -283,7 +285,7 @@ fn use_board(
             }
         }
         1..4 => {
-            let (birth, death) = unique();
+            let (birth, death) = token_pair();
             board.queue(Latest::Begin(birth));
             deaths.push(death);
         }

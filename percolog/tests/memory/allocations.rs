@@ -5,7 +5,7 @@
 use crate::{BYTES, CALLS, LIVE};
 use percolog::collections::{EventQueue, Registry, Set};
 use percolog::cpu::{self, CoreId};
-use percolog::oplog::{Absorb, Birth, Death, Logged, LoggedFn, Operation, unique};
+use percolog::oplog::{Absorb, AddToken, Logged, LoggedFn, Operation, RemoveToken, token_pair};
 use std::collections::BTreeMap;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
@@ -115,8 +115,8 @@ fn closures_allocate_nothing() {
 /// Sets a register, or opens and closes an entry.
 enum Edit {
     Set(u8, u64),
-    Open(Birth),
-    Close(Death),
+    Open(AddToken),
+    Close(RemoveToken),
 }
 
 impl Operation<BTreeMap<u64, u64>> for Edit {
@@ -130,8 +130,8 @@ impl Operation<BTreeMap<u64, u64>> for Edit {
     fn absorb(&self) -> Absorb<'_> {
         match self {
             Self::Set(key, _) => Absorb::Replace(u64::from(*key)),
-            Self::Open(birth) => Absorb::Begin(birth),
-            Self::Close(death) => Absorb::End(death),
+            Self::Open(birth) => Absorb::Add(birth),
+            Self::Close(death) => Absorb::Remove(death),
         }
     }
     fn replaces(&self, earlier: &Self) -> bool {
@@ -147,7 +147,7 @@ fn updates_that_absorb_allocate_nothing() {
             cpu::bind(CoreId::new(slot));
             for number in 0..500 {
                 log.queue(Edit::Set((number % 20) as u8, number));
-                let (birth, death) = unique();
+                let (birth, death) = token_pair();
                 log.queue(Edit::Open(birth));
                 if number % 4 == 0 {
                     // Closed by another slot.
@@ -168,7 +168,7 @@ fn a_queue_that_absorbs_for_ever_does_not_grow() {
     let churn = || {
         for number in 0..10_000 {
             log.queue(Edit::Set((number % 50) as u8, number));
-            let (birth, death) = unique();
+            let (birth, death) = token_pair();
             log.queue(Edit::Open(birth));
             log.queue(Edit::Set(100, number));
             log.queue(Edit::Close(death));

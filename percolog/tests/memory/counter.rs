@@ -313,7 +313,7 @@ fn counters_that_have_become_quiet_leave_their_memory_to_others() {
     const COUNTERS: usize = 20_000;
     /// A counter stays hot if another test's thread is in the middle of an add just then, to whatever counter.
     const ATTEMPTS: usize = 20;
-    if percolog::cpu::barrier::mode() != percolog::cpu::barrier::Mode::Membarrier {
+    if percolog::cpu::barrier::mode() != percolog::cpu::barrier::BarrierMode::Membarrier {
         // Shares are not taken back elsewhere.
         return;
     }

@@ -5,7 +5,7 @@
 
 use crate::{BYTES, HAS_NOTHING};
 use percolog::cpu::{self, CoreId};
-use percolog::namespace::{Namespace, Reason};
+use percolog::namespace::{InsertReason, Namespace};
 use percolog::reclaim::Domain;
 
 fn said_and_taken<T: Send + Sync>(make: impl Fn(u32) -> T) {
@@ -71,8 +71,8 @@ fn no_memory_is_an_error_and_nothing_is_lost() {
     let again = names.insert(refused.value);
     HAS_NOTHING.set(false);
     assert_eq!(refused.value, ids.len());
-    assert_eq!(refused.reason, Reason::NoMemory);
-    assert_eq!(extent, Err(Reason::NoMemory));
+    assert_eq!(refused.reason, InsertReason::NoMemory);
+    assert_eq!(extent, Err(InsertReason::NoMemory));
     assert_eq!((removed, again.is_ok()), (Ok(3), true));
     assert!(names.insert(0).is_ok());
     assert!(names.insert_extent(1000, |_| 0).is_ok());

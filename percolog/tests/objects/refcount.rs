@@ -396,7 +396,7 @@ fn soak() {
                                 (value, its),
                             );
                             if random >> 40 & 3 == 0 {
-                                assert!(CoreArc::make_ordinary(&old.0));
+                                assert!(CoreArc::switch_to_atomic(&old.0));
                             }
                             old.0.check();
                         }

@@ -1,7 +1,7 @@
 //! Locks of nodes that are freed.
 #![cfg(not(percolog_loom))]
 
-use percolog::lock::{NodeLock, TakeError, TryTakeError};
+use percolog::lock::{LockError, NodeLock, TryLockError};
 use percolog::reclaim::{Domain, Link, Owned};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Barrier;
@@ -39,7 +39,7 @@ fn one_at_a_time() {
         for _ in 0..4 {
             scope.spawn(|| {
                 for _ in 0..TIMES {
-                    let _guard = node.lock.take().expect("nobody frees or panics");
+                    let _guard = node.lock.lock().expect("nobody frees or panics");
                     node.change();
                 }
             });
@@ -51,14 +51,14 @@ fn one_at_a_time() {
 #[test]
 fn trying_does_not_wait() {
     let node = Node::default();
-    let guard = node.lock.try_take().expect("free");
+    let guard = node.lock.try_lock().expect("free");
     assert!(guard.is_of(&node.lock) && !guard.is_of(&NodeLock::new()));
     assert!(matches!(
-        node.lock.try_take(),
-        Err(TryTakeError::WouldBlock)
+        node.lock.try_lock(),
+        Err(TryLockError::WouldBlock)
     ));
     drop(guard);
-    assert!(node.lock.try_take().is_ok());
+    assert!(node.lock.try_lock().is_ok());
 }
 
 #[test]
@@ -71,13 +71,13 @@ fn all_who_wait_are_told_that_the_node_was_freed() {
     thread::scope(|scope| {
         let section = DOMAIN.enter();
         let node = link.load(&section).expect("linked").get();
-        let guard = node.lock.take().expect("free");
+        let guard = node.lock.lock().expect("free");
         for _ in 0..WAITERS {
             scope.spawn(|| {
                 let section = DOMAIN.enter();
                 let node = link.load(&section).expect("still linked").get();
                 about_to_wait.wait();
-                assert!(matches!(node.lock.take(), Err(TakeError::Freed)));
+                assert!(matches!(node.lock.lock(), Err(LockError::Freed)));
                 assert!(link.is_null(), "it was unlinked before");
                 told.fetch_add(1, Ordering::Relaxed);
             });
@@ -89,8 +89,8 @@ fn all_who_wait_are_told_that_the_node_was_freed() {
         }
         let unlinked = guard.release_and_free(link.swap(None).expect("linked"));
         assert!(unlinked.lock.is_freed());
-        assert!(matches!(unlinked.lock.take(), Err(TakeError::Freed)));
-        assert!(matches!(unlinked.lock.try_take(), Err(TryTakeError::Freed)));
+        assert!(matches!(unlinked.lock.lock(), Err(LockError::Freed)));
+        assert!(matches!(unlinked.lock.try_lock(), Err(TryLockError::Freed)));
         // SAFETY: the only link to it leads nowhere, and was read in sections of DOMAIN.
         unsafe { DOMAIN.retire(unlinked) };
     });
@@ -101,21 +101,21 @@ fn all_who_wait_are_told_that_the_node_was_freed() {
 fn who_panics_poisons_and_who_repairs_says_so() {
     let lock = NodeLock::new();
     let panicked = catch_unwind(AssertUnwindSafe(|| {
-        let _guard = lock.take();
+        let _guard = lock.lock();
         panic!("on purpose");
     }));
     assert!(panicked.is_err());
-    let Err(TryTakeError::Poisoned(guard)) = lock.try_take() else {
+    let Err(TryLockError::Poisoned(guard)) = lock.try_lock() else {
         panic!("it is poisoned");
     };
     drop(guard);
-    let Err(TakeError::Poisoned(mut guard)) = lock.take() else {
+    let Err(LockError::Poisoned(mut guard)) = lock.lock() else {
         panic!("it stays poisoned");
     };
     assert!(guard.is_poisoned());
     guard.clear_poison();
     drop(guard);
-    assert!(lock.take().is_ok());
+    assert!(lock.lock().is_ok());
 }
 
 #[test]
@@ -123,7 +123,7 @@ fn a_guard_that_is_made_while_unwinding_poisons_nothing() {
     struct TakesIt<'a>(&'a NodeLock);
     impl Drop for TakesIt<'_> {
         fn drop(&mut self) {
-            assert!(self.0.take().is_ok());
+            assert!(self.0.lock().is_ok());
         }
     }
     let lock = NodeLock::new();
@@ -132,19 +132,19 @@ fn a_guard_that_is_made_while_unwinding_poisons_nothing() {
         panic!("on purpose");
     }));
     assert!(panicked.is_err());
-    assert!(lock.take().is_ok());
+    assert!(lock.lock().is_ok());
 }
 
 #[test]
 fn a_poisoned_node_can_be_freed() {
     let node = Node::default();
     let _ = catch_unwind(AssertUnwindSafe(|| {
-        let _guard = node.lock.take();
+        let _guard = node.lock.lock();
         panic!("on purpose");
     }));
-    let guard = node.lock.take().expect_err("poisoned").into_guard();
+    let guard = node.lock.lock().expect_err("poisoned").into_guard();
     let _ = guard.expect("not freed").release_as_freed();
-    assert!(matches!(node.lock.take(), Err(TakeError::Freed)));
+    assert!(matches!(node.lock.lock(), Err(LockError::Freed)));
 }
 
 #[test]
@@ -153,7 +153,7 @@ fn only_the_nodes_own_lock_frees_it() {
     let node = Box::into_raw(Box::new(Node::default()));
     // SAFETY: made just above.
     let owned = Owned::from_box(unsafe { Box::from_raw(node) });
-    let guard = lock.take().expect("free");
+    let guard = lock.lock().expect("free");
     let refused = catch_unwind(AssertUnwindSafe(|| guard.release_and_free(owned.into())));
     assert!(refused.is_err() && !lock.is_freed());
     // SAFETY: the panic leaked it, and nobody else has it.

@@ -1,7 +1,7 @@
 // error: E0382
-use percolog::oplog::{Absorb, Birth, Logged, Operation, unique};
+use percolog::oplog::{Absorb, AddToken, Logged, Operation, token_pair};
 
-struct Open(Birth);
+struct Open(AddToken);
 
 impl Operation<u32> for Open {
     const ABSORBS: bool = true;
@@ -9,15 +9,15 @@ impl Operation<u32> for Open {
         *open += 1;
     }
     fn absorb(&self) -> Absorb<'_> {
-        Absorb::Begin(&self.0)
+        Absorb::Add(&self.0)
     }
 }
 
 fn main() {
     let log = Logged::new(0);
-    let (birth, _death) = unique();
+    let (birth, _death) = token_pair();
     log.queue(Open(birth));
     #[cfg(not(feature = "wrong"))]
-    let (birth, _death) = unique();
+    let (birth, _death) = token_pair();
     log.queue(Open(birth));
 }

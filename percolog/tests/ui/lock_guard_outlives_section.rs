@@ -12,7 +12,7 @@ fn main() {
         #[cfg(feature = "wrong")]
         let section = DOMAIN.enter();
         let lock = node.load(&section).unwrap().get();
-        lock.take().unwrap()
+        lock.lock().unwrap()
     };
     assert!(!guard.is_poisoned());
 }

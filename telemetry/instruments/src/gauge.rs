@@ -1,7 +1,7 @@
 //! A gauge with fractions.
 
 use crate::exact::Exact;
-use crate::sum::Sum;
+use crate::sum::FloatSum;
 use std::fmt;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -28,18 +28,18 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 /// * [`set`](Self::set) discards every add that finished before it began, and keeps every add that begins after it returned.
 ///   Those that overlap it are discarded or kept, each for itself.
 /// * Sets and reads of one gauge happen one after the other.
-/// * What was added since the last set is summed up as [`Sum`] says, exactly but for very small amounts, rounded, and added to
+/// * What was added since the last set is summed up as [`FloatSum`] says, exactly but for very small amounts, rounded, and added to
 ///   what was set. An infinity, or what is not a number, stays until the next set, as in any double.
 ///
 /// # Cost
 ///
-/// *Time:* an add costs what [`Sum::add`] costs: whole amounts (`increment(1.0)`) what a `Counter` does. Infinities and amounts from 2⁶² on
-/// take a lock. A set takes that lock, and collects from every core as [`Sum::value`] does, unless nothing was ever added: a gauge that is
-/// only set costs a lock. *Memory:* 176 bytes, and what a [`Sum`] takes for each thread and slot.
+/// *Time:* an add costs what [`FloatSum::add`] costs: whole amounts (`increment(1.0)`) what a `Counter` does. Infinities and amounts from 2⁶² on
+/// take a lock. A set takes that lock, and collects from every core as [`FloatSum::value`] does, unless nothing was ever added: a gauge that is
+/// only set costs a lock. *Memory:* 176 bytes, and what a [`FloatSum`] takes for each thread and slot.
 ///
 /// *Progress:* sets and reads are blocking among themselves, and do not hold up adds of finite amounts.
 pub struct Gauge {
-    changes: Sum,
+    changes: FloatSum,
     /// Whether anything was ever added to `changes`; written once.
     changed: AtomicBool,
     last: Mutex<Set>,
@@ -57,7 +57,7 @@ impl Gauge {
     #[must_use]
     pub const fn new() -> Self {
         Self {
-            changes: Sum::new(),
+            changes: FloatSum::new(),
             changed: AtomicBool::new(false),
             last: Mutex::new(Set {
                 value: 0.0,

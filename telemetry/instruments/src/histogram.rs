@@ -127,7 +127,7 @@ impl Deref for Bounds {
 ///
 /// * [`read`](Self::read) shows every record that finished before it, and each of those under way or not. A record is shown
 ///   in its bucket, in the count and in the sum, or in none of them: they always fit together.
-/// * The sum is as exact as that of a [`Sum`](crate::Sum), and no count is estimated.
+/// * The sum is as exact as that of a [`FloatSum`](crate::FloatSum), and no count is estimated.
 /// * No count and, if nothing negative is recorded, no sum ever goes back from one read to the next.
 ///
 /// # Cost

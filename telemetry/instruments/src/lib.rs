@@ -2,9 +2,9 @@
 //!
 //! | you have | you take |
 //! |---|---|
-//! | a value that threads raise, lower and set, in whole numbers | [`WholeGauge`] |
+//! | a value that threads raise, lower and set, in whole numbers | [`IntGauge`] |
 //! | the same with fractions, as most metrics libraries have it | [`Gauge`] |
-//! | amounts that only add up (seconds, joules, prices) | [`Sum`] |
+//! | amounts that only add up (seconds, joules, prices) | [`FloatSum`] |
 //! | a distribution over fixed bounds, as Prometheus wants it | [`Histogram`] |
 //! | a plain count | [`percolog::counter::Counter`] |
 //!
@@ -23,10 +23,10 @@
 //! ```
 //!
 //! ```
-//! use percolog_instruments::WholeGauge;
+//! use percolog_instruments::IntGauge;
 //!
 //! // Each thread writes a line of its own; the reader collects them.
-//! static OPEN: WholeGauge = WholeGauge::new();
+//! static OPEN: IntGauge = IntGauge::new();
 //! OPEN.add(1);
 //! assert_eq!(OPEN.value(), 1);
 //! ```
@@ -38,7 +38,7 @@
 //! is estimated or sampled.
 //!
 //! Fractions are added up as whole multiples of 2⁻⁶⁴, in integers, and rounded when they are read: ten times 0.1 in any order
-//! on any number of threads is the double that is nearest to the sum. See [`Sum`] for what that leaves out.
+//! on any number of threads is the double that is nearest to the sum. See [`FloatSum`] for what that leaves out.
 
 mod exact;
 mod gauge;
@@ -49,5 +49,5 @@ mod whole;
 
 pub use gauge::Gauge;
 pub use histogram::{Bounds, BoundsError, Histogram, HistogramSnapshot};
-pub use sum::Sum;
-pub use whole::WholeGauge;
+pub use sum::FloatSum;
+pub use whole::IntGauge;

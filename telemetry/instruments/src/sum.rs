@@ -11,9 +11,9 @@ const WHOLE: f64 = 9_007_199_254_740_992.0;
 /// A sum of doubles that any number of threads add to without moving a cache line between them.
 ///
 /// ```
-/// use percolog_instruments::Sum;
+/// use percolog_instruments::FloatSum;
 ///
-/// static SECONDS: Sum = Sum::new();
+/// static SECONDS: FloatSum = FloatSum::new();
 ///
 /// std::thread::scope(|scope| {
 ///     for _ in 0..10 {
@@ -38,12 +38,12 @@ const WHOLE: f64 = 9_007_199_254_740_992.0;
 /// a line that no other core writes, and is blocking only when a thread lost its processor in the middle.
 /// *Memory:* 104 bytes, and what a `Counter` takes for each thread; once a fraction was added 512 more, and 128 for each slot that
 /// ever added one.
-pub struct Sum {
+pub struct FloatSum {
     whole: Counter,
     fractions: PerSlot<Exact>,
 }
 
-impl Sum {
+impl FloatSum {
     /// A sum of nothing. Allocates nothing.
     #[must_use]
     pub const fn new() -> Self {
@@ -81,16 +81,16 @@ impl Sum {
     }
 }
 
-impl Default for Sum {
+impl Default for FloatSum {
     fn default() -> Self {
         Self::new()
     }
 }
 
 /// Shows the estimate of the whole amounts, and calls it that: a log line should not collect from every core by accident.
-impl fmt::Debug for Sum {
+impl fmt::Debug for FloatSum {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Sum")
+        f.debug_struct("FloatSum")
             .field("whole_estimate", &self.whole.estimate())
             .finish_non_exhaustive()
     }
@@ -102,7 +102,7 @@ mod tests {
 
     #[test]
     fn whole_and_fractional_amounts_add_up() {
-        let sum = Sum::new();
+        let sum = FloatSum::new();
         for amount in [1.0, 0.5, -3.0, 1e15, 0.25, -1e15, 0.0, -0.0] {
             sum.add(amount);
         }
@@ -111,7 +111,7 @@ mod tests {
 
     #[test]
     fn large_amounts_lose_no_unit() {
-        let sum = Sum::new();
+        let sum = FloatSum::new();
         sum.add(WHOLE);
         sum.add(1.0);
         sum.add(-WHOLE);

@@ -8,9 +8,9 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 /// A whole number that threads raise and lower without moving a cache line between them, and set now and then.
 ///
 /// ```
-/// use percolog_instruments::WholeGauge;
+/// use percolog_instruments::IntGauge;
 ///
-/// static OPEN: WholeGauge = WholeGauge::new();
+/// static OPEN: IntGauge = IntGauge::new();
 ///
 /// std::thread::scope(|scope| {
 ///     for _ in 0..4 {
@@ -42,7 +42,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 /// *Memory:* 64 bytes, and what a `Counter` takes for each thread.
 ///
 /// *Progress:* adds are wait-free as `Counter`'s are; sets and reads are blocking among themselves, and do not hold up adds.
-pub struct WholeGauge {
+pub struct IntGauge {
     changes: Counter,
     /// Whether anything was ever added; written once.
     changed: AtomicBool,
@@ -56,7 +56,7 @@ struct Set {
     changes: i64,
 }
 
-impl WholeGauge {
+impl IntGauge {
     /// A gauge at zero. Allocates nothing.
     #[must_use]
     pub const fn new() -> Self {
@@ -116,16 +116,16 @@ fn shown(last: &Set, changes: i64) -> i64 {
     last.value.wrapping_add(changes.wrapping_sub(last.changes))
 }
 
-impl Default for WholeGauge {
+impl Default for IntGauge {
     fn default() -> Self {
         Self::new()
     }
 }
 
 /// Shows the estimate of all changes, and calls it that: a log line should not collect from every core by accident.
-impl fmt::Debug for WholeGauge {
+impl fmt::Debug for IntGauge {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("WholeGauge")
+        f.debug_struct("IntGauge")
             .field("changes_estimate", &self.changes.estimate())
             .finish_non_exhaustive()
     }

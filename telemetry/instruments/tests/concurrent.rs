@@ -1,6 +1,6 @@
 //! Eight threads at full speed, with somebody who reads and sets meanwhile.
 
-use percolog_instruments::{Bounds, Gauge, Histogram, Sum, WholeGauge};
+use percolog_instruments::{Bounds, FloatSum, Gauge, Histogram, IntGauge};
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
@@ -64,7 +64,7 @@ fn total(rounds: [usize; THREADS], worth: impl Fn(usize) -> f64) -> f64 {
 
 #[test]
 fn a_whole_gauge_hands_over_every_change_once() {
-    let gauge = WholeGauge::new();
+    let gauge = IntGauge::new();
     let mut taken = 0;
     let worth = |thread| if thread % 2 == 0 { 3 } else { -1 };
     let rounds = beside(|thread| gauge.add(worth(thread)), || taken += gauge.set(0));
@@ -109,7 +109,7 @@ fn two_threads_that_set_share_the_changes() {
 
 #[test]
 fn sums_never_go_back_and_end_exact() {
-    let sum = Sum::new();
+    let sum = FloatSum::new();
     let mut last = 0.0;
     let look = || {
         let seen = sum.value();

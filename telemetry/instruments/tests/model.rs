@@ -1,6 +1,6 @@
 //! Random sequences of operations, handed from thread to thread, beside a sequential model.
 
-use percolog_instruments::{Gauge, WholeGauge};
+use percolog_instruments::{Gauge, IntGauge};
 use proptest::prelude::*;
 use std::sync::mpsc;
 
@@ -91,7 +91,7 @@ proptest! {
 
     #[test]
     fn a_whole_gauge_is_one_variable(operations in operations()) {
-        let gauge = WholeGauge::new();
+        let gauge = IntGauge::new();
         let seen = hand_over(&operations, |operation| match operation {
             Operation::Add(amount) => {
                 gauge.add(i64::from(amount));
@@ -124,7 +124,7 @@ fn infinities_last_until_the_next_set() {
 
 #[test]
 fn whole_gauges_wrap_around() {
-    let gauge = WholeGauge::new();
+    let gauge = IntGauge::new();
     gauge.set(i64::MAX);
     gauge.add(1);
     assert_eq!(gauge.value(), i64::MIN);
@@ -151,9 +151,9 @@ fn what_a_thread_added_outlives_it() {
 /// What the pages say of memory.
 #[test]
 fn sizes_are_as_documented() {
-    use percolog_instruments::{Histogram, Sum};
-    assert!(size_of::<WholeGauge>() <= 64);
-    assert!(size_of::<Sum>() <= 104);
+    use percolog_instruments::{FloatSum, Histogram};
+    assert!(size_of::<IntGauge>() <= 64);
+    assert!(size_of::<FloatSum>() <= 104);
     assert!(size_of::<Gauge>() <= 176);
     assert!(size_of::<Histogram>() <= 88);
 }

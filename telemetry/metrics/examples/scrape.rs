@@ -8,7 +8,7 @@
 //! scrape, `--rounds` has each thread stop after so many rounds (the server goes on).
 
 use metrics::{counter, describe_counter, describe_gauge, describe_histogram, gauge, histogram};
-use percolog_metrics::{Bounds, Handle, Recorder};
+use percolog_metrics::{Bounds, Recorder, RecorderHandle};
 use std::error::Error;
 use std::io::{self, BufRead, BufReader, Read, Write};
 use std::net::{TcpListener, TcpStream};
@@ -94,7 +94,7 @@ fn work(thread: usize, rounds: u64, stop: &AtomicBool) {
 }
 
 /// Answers one request; whether it was a scrape.
-fn answer(connection: TcpStream, handle: &Handle) -> io::Result<bool> {
+fn answer(connection: TcpStream, handle: &RecorderHandle) -> io::Result<bool> {
     connection.set_read_timeout(Some(Duration::from_secs(10)))?;
     connection.set_write_timeout(Some(Duration::from_secs(10)))?;
     let mut request = BufReader::new((&connection).take(REQUEST_BYTES));

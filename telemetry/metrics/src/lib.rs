@@ -46,7 +46,7 @@
 //! | `counter.increment(n)` | an add to a [`percolog::counter::Counter`] | yes; wraps around at 2⁶⁴ |
 //! | `counter.absolute(n)` | a lock and a walk over all threads' rows: for values that something else counts, once in a while | the counter becomes *n* if it was less. Increments that overlap it count before it or after it, each for itself |
 //! | `gauge.increment(n)`, `decrement(n)`, *n* whole | as a counter | yes |
-//! | the same, *n* a fraction | a lock of the caller's slot, which no other core wants | yes, for amounts from 2⁻¹² on; of smaller ones, what is below 2⁻⁶⁴ is cut off: [`Sum`](percolog_instruments::Sum) |
+//! | the same, *n* a fraction | a lock of the caller's slot, which no other core wants | yes, for amounts from 2⁻¹² on; of smaller ones, what is below 2⁻⁶⁴ is cut off: [`FloatSum`](percolog_instruments::FloatSum) |
 //! | `gauge.set(v)` | a lock of the gauge, and a walk if it is also incremented | discards what finished before it, keeps what begins after it; what overlaps it is discarded or kept, each update for itself: [`Gauge`](percolog_instruments::Gauge) |
 //! | `histogram.record(v)` | a lock of the caller's slot | counts yes, the sum as a gauge's |
 //!
@@ -84,7 +84,7 @@
 //!
 //! Names are made valid as `metrics-exporter-prometheus` does it (`http.requests` is shown as `http_requests`). Labels that Prometheus keeps for itself
 //! (`__name__`, and `le` in a histogram) are shown as `exported…`. Where two metrics would get the same name, or two series the same labels, the first is
-//! shown and a comment in the text names the other: [`Handle::snapshot`] has both, under the names that the program used. Descriptions are
+//! shown and a comment in the text names the other: [`RecorderHandle::snapshot`] has both, under the names that the program used. Descriptions are
 //! kept for each name and kind, the last one counts; units are shown in a comment and change no name.
 
 mod cache;
@@ -94,13 +94,13 @@ mod storage;
 mod text;
 
 pub use percolog_instruments::{Bounds, BoundsError, HistogramSnapshot};
-pub use recorder::{Builder, Handle, InstallError, Recorder};
-pub use snapshot::{Family, Kind, Series, Snapshot, Value};
+pub use recorder::{InstallError, Recorder, RecorderBuilder, RecorderHandle};
+pub use snapshot::{Family, MetricKind, Series, Snapshot, Value};
 
 /// Makes a recorder with the usual settings, and has the whole program record to it.
 ///
 /// # Errors
 /// If the program has a recorder already.
-pub fn install() -> Result<Handle, InstallError> {
+pub fn install() -> Result<RecorderHandle, InstallError> {
     Recorder::new().install()
 }

@@ -1,7 +1,7 @@
 //! The recorder, how it is made, and who reads it.
 
 use crate::cache::{self, Remembered};
-use crate::snapshot::{Family, Kind, Series, Snapshot, Value};
+use crate::snapshot::{Family, MetricKind, Series, Snapshot, Value};
 use crate::storage::{Cells, Own};
 use metrics::{Counter, Gauge, Histogram, Key, KeyName, Metadata, SharedString, Unit};
 use metrics_util::registry::Registry;
@@ -24,7 +24,7 @@ pub struct Recorder {
 /// each counter and gauge a walk over the rows of all threads ([`percolog::counter::Counter::sum`]), for each histogram one over
 /// the slots that recorded. Recording itself is not held up.
 #[derive(Clone, Debug)]
-pub struct Handle {
+pub struct RecorderHandle {
     shared: Arc<Shared>,
 }
 
@@ -42,7 +42,7 @@ pub struct Handle {
 /// ```
 #[derive(Debug, Default)]
 #[must_use = "settings do nothing until `build` or `install`"]
-pub struct Builder {
+pub struct RecorderBuilder {
     cells: Cells,
 }
 
@@ -60,7 +60,7 @@ struct Shared {
     /// No other recorder's number, ever.
     number: u64,
     registry: Registry<Key, Cells>,
-    descriptions: Mutex<HashMap<(Kind, KeyName), Description>>,
+    descriptions: Mutex<HashMap<(MetricKind, KeyName), Description>>,
 }
 
 #[derive(Clone)]
@@ -69,7 +69,7 @@ struct Description {
     text: SharedString,
 }
 
-impl Builder {
+impl RecorderBuilder {
     /// The bounds of histograms that have none of their own: instead of Prometheus' customary ones for durations in seconds.
     pub fn bounds(mut self, bounds: Bounds) -> Self {
         self.cells.bounds = bounds;
@@ -100,7 +100,7 @@ impl Builder {
     ///
     /// # Errors
     /// If the program has a recorder already.
-    pub fn install(self) -> Result<Handle, InstallError> {
+    pub fn install(self) -> Result<RecorderHandle, InstallError> {
         self.build().install()
     }
 }
@@ -113,14 +113,14 @@ impl Recorder {
     }
 
     /// Settings, to be changed.
-    pub fn builder() -> Builder {
-        Builder::default()
+    pub fn builder() -> RecorderBuilder {
+        RecorderBuilder::default()
     }
 
     /// Who reads what is recorded.
     #[must_use]
-    pub fn handle(&self) -> Handle {
-        Handle {
+    pub fn handle(&self) -> RecorderHandle {
+        RecorderHandle {
             shared: Arc::clone(&self.shared),
         }
     }
@@ -129,7 +129,7 @@ impl Recorder {
     ///
     /// # Errors
     /// If the program has a recorder already.
-    pub fn install(self) -> Result<Handle, InstallError> {
+    pub fn install(self) -> Result<RecorderHandle, InstallError> {
         let handle = self.handle();
         metrics::set_global_recorder(self).map_err(|_| InstallError)?;
         Ok(handle)
@@ -142,7 +142,7 @@ impl Default for Recorder {
     }
 }
 
-impl Handle {
+impl RecorderHandle {
     /// Everything recorded, as Prometheus' text format (version 0.0.4) has it.
     #[must_use]
     pub fn render(&self) -> String {
@@ -154,7 +154,7 @@ impl Handle {
     /// Each series is exact for itself; of several, those that are read later can contain what happened meanwhile.
     #[must_use]
     pub fn snapshot(&self) -> Snapshot {
-        let mut families: BTreeMap<(String, Kind), Vec<Series>> = BTreeMap::new();
+        let mut families: BTreeMap<(String, MetricKind), Vec<Series>> = BTreeMap::new();
         let mut keep = |kind, key: &Key, value| {
             let mut labels: Vec<_> = key
                 .labels()
@@ -168,11 +168,12 @@ impl Handle {
         };
         let registry = &self.shared.registry;
         registry.visit_counters(|key, cell| {
-            keep(Kind::Counter, key, Value::Counter(cell.value()));
+            keep(MetricKind::Counter, key, Value::Counter(cell.value()));
         });
-        registry.visit_gauges(|key, cell| keep(Kind::Gauge, key, Value::Gauge(cell.0.value())));
+        registry
+            .visit_gauges(|key, cell| keep(MetricKind::Gauge, key, Value::Gauge(cell.0.value())));
         registry.visit_histograms(|key, cell| {
-            keep(Kind::Histogram, key, Value::Histogram(cell.0.read()));
+            keep(MetricKind::Histogram, key, Value::Histogram(cell.0.read()));
         });
 
         let descriptions = self.shared.descriptions();
@@ -205,12 +206,14 @@ impl Shared {
         })
     }
 
-    fn describe(&self, kind: Kind, name: KeyName, unit: Option<Unit>, text: SharedString) {
+    fn describe(&self, kind: MetricKind, name: KeyName, unit: Option<Unit>, text: SharedString) {
         self.descriptions()
             .insert((kind, name), Description { unit, text });
     }
 
-    fn descriptions(&self) -> std::sync::MutexGuard<'_, HashMap<(Kind, KeyName), Description>> {
+    fn descriptions(
+        &self,
+    ) -> std::sync::MutexGuard<'_, HashMap<(MetricKind, KeyName), Description>> {
         self.descriptions
             .lock()
             .unwrap_or_else(PoisonError::into_inner)
@@ -219,15 +222,16 @@ impl Shared {
 
 impl metrics::Recorder for Recorder {
     fn describe_counter(&self, name: KeyName, unit: Option<Unit>, text: SharedString) {
-        self.shared.describe(Kind::Counter, name, unit, text);
+        self.shared.describe(MetricKind::Counter, name, unit, text);
     }
 
     fn describe_gauge(&self, name: KeyName, unit: Option<Unit>, text: SharedString) {
-        self.shared.describe(Kind::Gauge, name, unit, text);
+        self.shared.describe(MetricKind::Gauge, name, unit, text);
     }
 
     fn describe_histogram(&self, name: KeyName, unit: Option<Unit>, text: SharedString) {
-        self.shared.describe(Kind::Histogram, name, unit, text);
+        self.shared
+            .describe(MetricKind::Histogram, name, unit, text);
     }
 
     fn register_counter(&self, key: &Key, _: &Metadata<'_>) -> Counter {

@@ -5,7 +5,7 @@ use percolog_instruments::HistogramSnapshot;
 
 /// Everything that a recorder has recorded.
 ///
-/// Its text (`to_string()`, [`Handle::render`](crate::Handle::render)) is what Prometheus scrapes.
+/// Its text (`to_string()`, [`RecorderHandle::render`](crate::RecorderHandle::render)) is what Prometheus scrapes.
 ///
 /// ```
 /// use percolog_metrics::{Recorder, Value};
@@ -30,7 +30,7 @@ pub struct Family {
     /// As the program wrote it.
     pub name: String,
     /// What its series are.
-    pub kind: Kind,
+    pub kind: MetricKind,
     /// As last described.
     pub help: Option<String>,
     /// As last described.
@@ -50,7 +50,7 @@ pub struct Series {
 
 /// What a metric is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub enum Kind {
+pub enum MetricKind {
     /// Only goes up.
     Counter,
     /// Goes up and down, and is set.

@@ -3,7 +3,7 @@
 //! *Invariant:* whatever names and labels a program uses, Prometheus accepts the text: every name is valid, every family is
 //! there once, and so is every series. What has to be left out for that is named in a comment.
 
-use crate::snapshot::{Family, Kind, Snapshot, Value};
+use crate::snapshot::{Family, MetricKind, Snapshot, Value};
 use std::collections::HashSet;
 use std::fmt::{self, Display, Formatter, Write};
 
@@ -32,9 +32,9 @@ impl Display for Snapshot {
 }
 
 /// Whether nobody has used the name, or what a histogram makes of it, before.
-fn take(taken: &mut HashSet<String>, name: &str, kind: Kind) -> bool {
+fn take(taken: &mut HashSet<String>, name: &str, kind: MetricKind) -> bool {
     let mut names = vec![name.to_owned()];
-    if kind == Kind::Histogram {
+    if kind == MetricKind::Histogram {
         names.extend(HISTOGRAM_SUFFIXES.map(|suffix| format!("{name}{suffix}")));
     }
     let free = names.iter().all(|name| !taken.contains(name));
@@ -91,7 +91,7 @@ fn write_series(f: &mut Formatter<'_>, name: &str, labels: &str, value: &Value) 
 }
 
 /// The labels as they stand between braces.
-fn label_set(labels: &[(String, String)], kind: Kind) -> String {
+fn label_set(labels: &[(String, String)], kind: MetricKind) -> String {
     let mut set = String::new();
     let mut keys = HashSet::new();
     for (key, value) in labels {
@@ -114,11 +114,11 @@ fn metric_name(name: &str) -> String {
 }
 
 /// `[a-zA-Z_][a-zA-Z0-9_]*`. What Prometheus or the histogram uses itself becomes `exported…`, as Prometheus does it when labels collide.
-fn label_key(key: &str, kind: Kind) -> String {
+fn label_key(key: &str, kind: MetricKind) -> String {
     let key = valid_name(key, |_| false);
     if key.starts_with("__") {
         format!("exported{key}")
-    } else if kind == Kind::Histogram && key == "le" {
+    } else if kind == MetricKind::Histogram && key == "le" {
         "exported_le".to_owned()
     } else {
         key
@@ -185,7 +185,7 @@ impl Display for Number {
     }
 }
 
-impl Display for Kind {
+impl Display for MetricKind {
     fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Self::Counter => "counter",
@@ -210,10 +210,13 @@ mod tests {
         ] {
             assert_eq!(metric_name(name), valid);
         }
-        assert_eq!(label_key("a:b", Kind::Counter), "a_b");
-        assert_eq!(label_key("__name__", Kind::Counter), "exported__name__");
-        assert_eq!(label_key("le", Kind::Counter), "le");
-        assert_eq!(label_key("le", Kind::Histogram), "exported_le");
+        assert_eq!(label_key("a:b", MetricKind::Counter), "a_b");
+        assert_eq!(
+            label_key("__name__", MetricKind::Counter),
+            "exported__name__"
+        );
+        assert_eq!(label_key("le", MetricKind::Counter), "le");
+        assert_eq!(label_key("le", MetricKind::Histogram), "exported_le");
     }
 
     #[test]
@@ -236,6 +239,9 @@ mod tests {
     fn the_first_of_two_equal_label_keys_stays() {
         let labels = [("a.b", "1"), ("a_b", "2"), ("c", "\"\\\n")]
             .map(|(key, value)| (key.to_owned(), value.to_owned()));
-        assert_eq!(label_set(&labels, Kind::Gauge), r#"a_b="1",c="\"\\\n""#);
+        assert_eq!(
+            label_set(&labels, MetricKind::Gauge),
+            r#"a_b="1",c="\"\\\n""#
+        );
     }
 }

@@ -5,7 +5,7 @@ mod common;
 use common::{Distribution, Scrape};
 use metrics::{Key, Label, Recorder as _, SharedString, Unit, with_local_recorder};
 use openmetrics_parser::PrometheusType;
-use percolog_metrics::{Bounds, Kind, Recorder, Value};
+use percolog_metrics::{Bounds, MetricKind, Recorder, Value};
 use proptest::prelude::*;
 use std::collections::HashSet;
 
@@ -108,7 +108,7 @@ fn what_collides_is_named_and_the_rest_stays() {
     let gauge = seen
         .families
         .iter()
-        .find(|family| family.name == "a.b" && family.kind == Kind::Gauge);
+        .find(|family| family.name == "a.b" && family.kind == MetricKind::Gauge);
     assert_eq!(
         gauge.expect("it is there").series[0].value,
         Value::Gauge(3.0)

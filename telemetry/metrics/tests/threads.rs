@@ -1,10 +1,10 @@
 //! What a thread remembers of its look-ups: nothing is counted twice, elsewhere, or lost.
 
 use metrics::{counter, gauge, histogram, with_local_recorder};
-use percolog_metrics::{Handle, Recorder, Value};
+use percolog_metrics::{Recorder, RecorderHandle, Value};
 use std::cell::RefCell;
 
-fn count(handle: &Handle, name: &str, labels: &[(&str, &str)]) -> Option<u64> {
+fn count(handle: &RecorderHandle, name: &str, labels: &[(&str, &str)]) -> Option<u64> {
     match handle.snapshot().get(name, labels) {
         Some(Value::Counter(count)) => Some(*count),
         Some(other) => panic!("{name} is not a counter: {other:?}"),

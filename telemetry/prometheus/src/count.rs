@@ -1,16 +1,16 @@
 //! What counters are stored in.
 
-use percolog_instruments::Sum;
+use percolog_instruments::FloatSum;
 use prometheus_client::metrics::counter::Atomic;
 
-/// Stores a `Counter<u64, Count>`.
+/// Stores a `Counter<u64, CounterU64>`.
 ///
 /// `inc` and `inc_by` [return 0, always](crate#what-an-increment-returns). *Cost* and *progress:* those of
 /// [`percolog::counter::Counter`].
 #[derive(Debug, Default)]
-pub struct Count(percolog::counter::Counter);
+pub struct CounterU64(percolog::counter::Counter);
 
-impl Count {
+impl CounterU64 {
     /// What it counts with: for [estimates](percolog::counter::Counter::estimate), which look at no thread's memory.
     #[must_use]
     pub fn counter(&self) -> &percolog::counter::Counter {
@@ -18,7 +18,7 @@ impl Count {
     }
 }
 
-impl Atomic<u64> for Count {
+impl Atomic<u64> for CounterU64 {
     #[inline]
     fn inc(&self) -> u64 {
         self.0.increment();
@@ -37,24 +37,24 @@ impl Atomic<u64> for Count {
     }
 }
 
-/// Stores a `Counter<f64, Amount>`.
+/// Stores a `Counter<f64, CounterF64>`.
 ///
-/// `inc` and `inc_by` [return 0, always](crate#what-an-increment-returns). *Cost* and *progress:* those of [`Sum`].
+/// `inc` and `inc_by` [return 0, always](crate#what-an-increment-returns). *Cost* and *progress:* those of [`FloatSum`].
 ///
 /// ```
-/// use percolog_prometheus::Amount;
+/// use percolog_prometheus::CounterF64;
 /// use prometheus_client::metrics::counter::Counter;
 ///
-/// let seconds: Counter<f64, Amount> = Counter::default();
+/// let seconds: Counter<f64, CounterF64> = Counter::default();
 /// for _ in 0..10 {
 ///     seconds.inc_by(0.1);
 /// }
 /// assert_eq!(seconds.get(), 1.0); // one by one, in doubles, it would be 0.9999999999999999
 /// ```
 #[derive(Debug, Default)]
-pub struct Amount(Sum);
+pub struct CounterF64(FloatSum);
 
-impl Atomic<f64> for Amount {
+impl Atomic<f64> for CounterF64 {
     #[inline]
     fn inc(&self) -> f64 {
         self.inc_by(1.0)

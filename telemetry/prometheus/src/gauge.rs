@@ -1,27 +1,27 @@
 //! What gauges are stored in.
 
-use percolog_instruments::{Gauge, WholeGauge};
+use percolog_instruments::{Gauge, IntGauge};
 use prometheus_client::metrics::gauge::Atomic;
 
-/// Stores a `Gauge<i64, Level>`.
+/// Stores a `Gauge<i64, GaugeI64>`.
 ///
 /// `inc`, `dec` and their like [return 0, always](crate#what-an-increment-returns); `set` returns the value before. *Contract*,
-/// *cost* and *progress:* those of [`WholeGauge`].
+/// *cost* and *progress:* those of [`IntGauge`].
 ///
 /// ```
-/// use percolog_prometheus::Level;
+/// use percolog_prometheus::GaugeI64;
 /// use prometheus_client::metrics::gauge::Gauge;
 ///
-/// let open: Gauge<i64, Level> = Gauge::default();
+/// let open: Gauge<i64, GaugeI64> = Gauge::default();
 /// open.inc_by(5);
 /// open.dec();
 /// assert_eq!(open.set(10), 4);
 /// assert_eq!(open.get(), 10);
 /// ```
 #[derive(Debug, Default)]
-pub struct Level(WholeGauge);
+pub struct GaugeI64(IntGauge);
 
-impl Atomic<i64> for Level {
+impl Atomic<i64> for GaugeI64 {
     #[inline]
     fn inc(&self) -> i64 {
         self.inc_by(1)
@@ -52,14 +52,14 @@ impl Atomic<i64> for Level {
     }
 }
 
-/// Stores a `Gauge<f64, Reading>`.
+/// Stores a `Gauge<f64, GaugeF64>`.
 ///
 /// `inc`, `dec` and their like [return 0, always](crate#what-an-increment-returns); `set` returns the value before. *Contract*,
 /// *cost* and *progress:* those of [`percolog_instruments::Gauge`].
 #[derive(Debug, Default)]
-pub struct Reading(Gauge);
+pub struct GaugeF64(Gauge);
 
-impl Atomic<f64> for Reading {
+impl Atomic<f64> for GaugeF64 {
     #[inline]
     fn inc(&self) -> f64 {
         self.inc_by(1.0)

@@ -16,13 +16,13 @@
 //! ```
 //!
 //! ```
-//! use percolog_prometheus::Count;
+//! use percolog_prometheus::CounterU64;
 //! use prometheus_client::metrics::counter::Counter;
 //! use prometheus_client::metrics::family::Family;
 //!
 //! // After.
-//! let hits: Counter<u64, Count> = Counter::default();
-//! let by_path: Family<Vec<(String, String)>, Counter<u64, Count>> = Family::default();
+//! let hits: Counter<u64, CounterU64> = Counter::default();
+//! let by_path: Family<Vec<(String, String)>, Counter<u64, CounterU64>> = Family::default();
 //!
 //! let home = by_path.get_or_create_owned(&vec![("path".into(), "/".into())]);
 //! std::thread::scope(|scope| {
@@ -47,10 +47,10 @@
 //!
 //! | instead of | write | recording | reading (`get`, a scrape) |
 //! |---|---|---|---|
-//! | `Counter` | `Counter<u64, `[`Count`]`>` | an add to a [`percolog::counter::Counter`] | exact; wraps around at 2⁶⁴ |
-//! | `Counter<f64, AtomicU64>` | `Counter<f64, `[`Amount`]`>` | the same for whole amounts; a lock of the caller's slot, which no other core wants, for fractions | exact, but for what is smaller than 2⁻⁶⁴: [`Sum`](percolog_instruments::Sum) |
-//! | `Gauge` | `Gauge<i64, `[`Level`]`>` | as a counter; `set` takes a lock, and collects | exact: [`WholeGauge`](percolog_instruments::WholeGauge) |
-//! | `Gauge<f64, AtomicU64>` | `Gauge<f64, `[`Reading`]`>` | as `Amount`; `set` takes a lock, and collects | as `Amount`: [`Gauge`](percolog_instruments::Gauge) |
+//! | `Counter` | `Counter<u64, `[`CounterU64`]`>` | an add to a [`percolog::counter::Counter`] | exact; wraps around at 2⁶⁴ |
+//! | `Counter<f64, AtomicU64>` | `Counter<f64, `[`CounterF64`]`>` | the same for whole amounts; a lock of the caller's slot, which no other core wants, for fractions | exact, but for what is smaller than 2⁻⁶⁴: [`FloatSum`](percolog_instruments::FloatSum) |
+//! | `Gauge` | `Gauge<i64, `[`GaugeI64`]`>` | as a counter; `set` takes a lock, and collects | exact: [`IntGauge`](percolog_instruments::IntGauge) |
+//! | `Gauge<f64, AtomicU64>` | `Gauge<f64, `[`GaugeF64`]`>` | as `CounterF64`; `set` takes a lock, and collects | as `CounterF64`: [`Gauge`](percolog_instruments::Gauge) |
 //! | `Histogram` | [`Histogram`] | a lock of the caller's slot; `prometheus_client`'s has one lock for all | exact; buckets, count and sum always fit together |
 //!
 //! "Exact" means: whatever finished before a read began is in it, once; what overlaps it is in it or not, each update for itself. A gauge's `set`
@@ -68,7 +68,7 @@ mod count;
 mod gauge;
 mod histogram;
 
-pub use count::{Amount, Count};
-pub use gauge::{Level, Reading};
+pub use count::{CounterF64, CounterU64};
+pub use gauge::{GaugeF64, GaugeI64};
 pub use histogram::Histogram;
 pub use percolog_instruments::{Bounds, BoundsError, HistogramSnapshot};

@@ -2,7 +2,7 @@
 
 use openmetrics_parser::openmetrics::parse_openmetrics;
 use openmetrics_parser::{MetricsExposition, OpenMetricsType, OpenMetricsValue};
-use percolog_prometheus::{Amount, Bounds, Count, Histogram, Level, Reading};
+use percolog_prometheus::{Bounds, CounterF64, CounterU64, GaugeF64, GaugeI64, Histogram};
 use prometheus_client::encoding::EncodeMetric;
 use prometheus_client::encoding::text::encode;
 use prometheus_client::metrics::counter::Counter;
@@ -74,7 +74,7 @@ where
 
 const BOUNDS: [f64; 3] = [1.0, 2.0, 4.0];
 
-type Ours = Metrics<Count, Amount, Level, Reading, Histogram>;
+type Ours = Metrics<CounterU64, CounterF64, GaugeI64, GaugeF64, Histogram>;
 type Theirs = Metrics<AtomicU64, AtomicU64, AtomicI64, AtomicU64, histogram::Histogram>;
 
 fn ours() -> Ours {

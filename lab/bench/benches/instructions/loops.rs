@@ -54,7 +54,7 @@ pub(crate) enum Loop {
     SlabInsert,
     /// `Slab::insert` and `Slab::free` of the same, with its destruction.
     SlabFree,
-    /// `NodeLock::take`, and the guard's drop.
+    /// `NodeLock::lock`, and the guard's drop.
     NodeLock,
     /// `Namespace::get` among 4096 ids, in a section that is open already.
     NameGet,
@@ -254,7 +254,7 @@ impl Loop {
             Self::NodeLock => {
                 let lock = NodeLock::new();
                 for _ in 0..operations {
-                    drop(black_box(lock.take()));
+                    drop(black_box(lock.lock()));
                 }
             }
             Self::NameGet => {

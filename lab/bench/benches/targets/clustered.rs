@@ -1,6 +1,6 @@
 //! Calls of objects with representatives, beside calls of trait objects; and what exchanging an implementation takes.
 
-use percolog::clustered::Policy;
+use percolog::clustered::SwapPolicy;
 use percolog_bench::calls::{by_threads, called, direct, gotten, swapped};
 
 use crate::figures::{Line, Target, Unit, medians, on};
@@ -59,7 +59,7 @@ pub(crate) fn all(effort: Effort) -> Measured {
     }
     let [wait, pass] = medians(
         effort.samples,
-        [&|| swapped(Policy::Wait), &|| swapped(Policy::Pass)],
+        [&|| swapped(SwapPolicy::Wait), &|| swapped(SwapPolicy::Pass)],
     );
     lines.push(
         Line::published("swap, callers wait", wait, Unit::Nanoseconds)

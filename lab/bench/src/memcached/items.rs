@@ -5,7 +5,7 @@ use std::hash::RandomState;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use percolog::collections;
-use percolog::collections::cache::BuildError;
+use percolog::collections::cache::CacheBuildError;
 use percolog::reclaim::Domain;
 
 use crate::caches::LeastRecent;
@@ -48,7 +48,7 @@ impl OurItems {
     ///
     /// # Errors
     /// These are too few, or there is no memory for the tables.
-    pub fn new(bytes: usize) -> Result<Self, BuildError> {
+    pub fn new(bytes: usize) -> Result<Self, CacheBuildError> {
         let builder = collections::Cache::<Box<[u8]>, Box<[u8]>>::builder(bytes)
             .weigher(|key, answer| key.len() + answer.len());
         Ok(Self(builder.build(&DOMAIN)?))

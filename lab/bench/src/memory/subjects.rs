@@ -13,7 +13,7 @@ use percolog::collections::{EventQueue, Map};
 use percolog::counter::{Counter, SloppyCounter};
 use percolog::oplog::{Lent, Logged, Operation};
 use percolog::reclaim::Domain;
-use percolog::reduce::{CounterMap, Histogram, Reducer, Sum};
+use percolog::reduce::{CounterMap, HdrHistogram, Reducer, Sum};
 use percolog::refcount::CoreArc;
 
 use super::{Found, MemoryError, Subject, measure};
@@ -74,7 +74,7 @@ kinds! {
     "skip-map" => SkipMap(SkipMap<u64, u64>),
     "mutex-map" => MutexMap(Mutex<HashMap<u64, u64, BuildIdHasher>>),
     "counter-map" => CounterMap(CounterMap<u64>),
-    "histogram" => Histogram(Histogram),
+    "histogram" => HdrHistogram(HdrHistogram),
     "mutex-histogram" => MutexHistogram(Mutex<hdrhistogram::Histogram<u64>>),
     "event-queue" => EventQueue(EventQueue<u64>),
     "channel" => Channel((Sender<u64>, Receiver<u64>)),
@@ -208,7 +208,7 @@ fn nanoseconds(turn: u64) -> u64 {
     3_000 + 40 * (turn % IDS)
 }
 
-impl Subject for Histogram {
+impl Subject for HdrHistogram {
     fn idle() -> Self {
         Self::new()
     }

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use crossbeam_channel::{Receiver, Sender};
 use percolog::collections::EventQueue;
-use percolog::collections::event_queue::Delivered;
+use percolog::collections::event_queue::Delivery;
 
 use crate::events::Channel;
 
@@ -31,11 +31,11 @@ impl Channel for PercologEvents {
         let mut consumer = self.0.consumer().expect("one thread at a time consumes");
         let mut count = 0;
         let take = |next| match next {
-            Delivered::Event(event) => {
+            Delivery::Event(event) => {
                 deliver(event);
                 count += 1;
             }
-            Delivered::Overflow { .. } => unreachable!("there is no bound"),
+            Delivery::Overflow { .. } => unreachable!("there is no bound"),
         };
         if wait {
             consumer.wait_drain_for(MOMENT, take);

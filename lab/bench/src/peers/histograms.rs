@@ -3,7 +3,7 @@
 use std::sync::{Mutex, PoisonError};
 
 use hdrhistogram::sync::{Recorder, SyncHistogram};
-use percolog::reduce::Histogram;
+use percolog::reduce::HdrHistogram;
 
 use crate::reducers::Fold;
 
@@ -24,7 +24,7 @@ fn counts() -> hdrhistogram::Histogram<u64> {
 
 /// percolog's.
 #[derive(Debug)]
-pub struct PercologHistogram(Histogram);
+pub struct PercologHistogram(HdrHistogram);
 
 impl Fold for PercologHistogram {
     const NAME: &'static str = "Histogram";
@@ -32,7 +32,7 @@ impl Fold for PercologHistogram {
     type Handle = ();
 
     fn new() -> Self {
-        Self(Histogram::new())
+        Self(HdrHistogram::new())
     }
 
     fn handle(&self) {}

@@ -4,7 +4,7 @@
 use std::collections::{BTreeSet, HashSet};
 
 use percolog::collections::Set;
-use percolog::collections::set::SetState;
+use percolog::collections::SetState;
 
 use crate::sets::SetPeer;
 use percolog_validation::hash::BuildIdHasher;

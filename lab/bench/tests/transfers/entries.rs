@@ -1,6 +1,6 @@
 //! What containers without stamps move: insertions and removals of entries that one thread uses, and of entries that all do.
 
-use percolog::ldu::{Builder, Deferred, Entry, Fifo, Sorted, Stamped, Variant};
+use percolog::ldu::{DeferredBuilder, Deferred, Entry, Fifo, Sorted, Stamped, Variant};
 
 use super::collections::{Collection, KEYS, between, first_after, key, sustained};
 use super::{FEW_CORES, SHARED_LINE, breaks, keeps, keeps_on};
@@ -36,9 +36,9 @@ impl<const GLOBAL: bool> Collection for Own<GLOBAL> {
         let builder = if GLOBAL {
             // The list is everybody's: it must have room for what all have.
             let limit = 2 * threads * KEYS as usize;
-            Builder::new().variant(Variant::Global).limit(limit)
+            DeferredBuilder::new().variant(Variant::Global).limit(limit)
         } else {
-            Builder::new()
+            DeferredBuilder::new()
         };
         let container = builder.build(Sorted::new());
         percolog_roi::label(&container, "Deferred");

@@ -5,7 +5,7 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use percolog::collections::Map;
-use percolog::collections::ordered::Builder;
+use percolog::collections::map::MapBuilder;
 use percolog::reclaim::Domain;
 
 use super::collections::{Collection, KEYS, between, key, sustained};
@@ -31,7 +31,7 @@ struct Value(AtomicU64);
 
 fn table<V: Send + Sync + 'static>() -> Table<V> {
     static DOMAIN: Domain = Domain::new();
-    Builder::new()
+    MapBuilder::new()
         .capacity(BUCKETS)
         .map_with_hasher(&DOMAIN, BuildHasherDefault::new())
 }

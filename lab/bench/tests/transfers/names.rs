@@ -6,7 +6,7 @@ use std::hint::black_box;
 use std::sync::{PoisonError, RwLock};
 
 use percolog::namespace::{Id, Namespace};
-use percolog::reclaim::{Domain, Options};
+use percolog::reclaim::{Domain, DomainOptions};
 
 use super::barrier::Barrier;
 use super::workloads::on_every_core;
@@ -182,7 +182,7 @@ fn names_looked_up_while_others_change() {
     for cores in CORES {
         let Some(measured) = measure_with(&Assertion::on(cores), || {
             // Of sections alone, the kernel's barrier is not among what is simulated.
-            let domain = Domain::with(Options::new().fenced());
+            let domain = Domain::with(DomainOptions::new().fenced());
             look_up_and_change(cores, &Ours::new(&domain), BATCHES);
         }) else {
             return;

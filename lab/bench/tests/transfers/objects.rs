@@ -5,10 +5,10 @@ use std::mem::MaybeUninit;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, AtomicUsize, Ordering};
 
-use percolog::collections::event_queue::Delivered;
+use percolog::collections::event_queue::Delivery;
 use percolog::collections::{EventQueue, Registry};
 use percolog::counter::{Counter, SloppyCounter};
-use percolog::oplog::{Absorb, Death, Logged, Operation, unique};
+use percolog::oplog::{Absorb, RemoveToken, Logged, Operation, token_pair};
 
 /// A structure that counts its updates.
 pub(crate) trait Shared: Sync {
@@ -117,8 +117,8 @@ impl Shared for Events {
         let mut consumer = self.queue.consumer().expect("one thread reads at a time");
         let mut count = 0;
         consumer.drain(|next| match next {
-            Delivered::Event(_) => count += 1,
-            Delivered::Overflow { lost } => count += lost,
+            Delivery::Event(_) => count += 1,
+            Delivery::Overflow { lost } => count += lost,
         });
         self.delivered.0.fetch_add(count, Ordering::Relaxed) + count
     }
@@ -155,7 +155,7 @@ impl Shared for Channel {
 pub(crate) struct Registered {
     registry: Registry<u64>,
     /// What ends the thread's last entry; nobody else looks at it.
-    last: Vec<Padded<Mutex<Option<Death>>>>,
+    last: Vec<Padded<Mutex<Option<RemoveToken>>>>,
 }
 
 impl Shared for Registered {
@@ -169,7 +169,7 @@ impl Shared for Registered {
     }
 
     fn update(&self, thread: usize, number: u64) {
-        let (birth, death) = unique();
+        let (birth, death) = token_pair();
         self.registry.register_as(birth, number + 1);
         let mut last = self.last[thread].0.lock().expect("no panic under the lock");
         if let Some(earlier) = last.replace(death) {

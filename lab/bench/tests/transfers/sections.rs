@@ -9,8 +9,8 @@
 //! `membarrier` interrupts other cores. The simulator does not model the kernel: lines are counted, what interrupts cost is not. The
 //! fenced variants need nothing of the kernel.
 
-use percolog::cpu::barrier::Mode;
-use percolog::reclaim::{Clock, Domain, Options};
+use percolog::cpu::barrier::BarrierMode;
+use percolog::reclaim::{DomainClock, Domain, DomainOptions};
 use percolog_bench::reclaim::trace::{BLOCK, Trace};
 use percolog_sim::assert::{Assertion, Measured};
 use percolog_sim::machine::built_in;
@@ -106,7 +106,7 @@ enum Counted {
 }
 
 /// A domain that tells the time as asked: a simulation of something else would say nothing.
-fn domain(options: Options, clock: Clock) -> Domain {
+fn domain(options: DomainOptions, clock: DomainClock) -> Domain {
     let domain = Domain::with(options);
     assert_eq!(domain.stats().clock, clock);
     domain
@@ -115,7 +115,7 @@ fn domain(options: Options, clock: Clock) -> Domain {
 /// Blocks of operations in which a thread retires as many objects as it does between two looks, with so many updates in a hundred.
 fn blocks_of_a_round(domain: &Domain, percent: u32) -> usize {
     let target = match domain.stats().barrier {
-        Mode::Membarrier => TARGET_A_BARRIER,
+        BarrierMode::Membarrier => TARGET_A_BARRIER,
         _ => TARGET,
     };
     // Without updates there is nothing to look for.
@@ -166,7 +166,7 @@ fn mixed(threads: usize, domain: &Domain, percent: u32, counted: Counted) {
 #[track_caller]
 fn measured(
     (machine, cores): (&str, usize),
-    (options, clock): (Options, Clock),
+    (options, clock): (DomainOptions, DomainClock),
     percent: u32,
     counted: Counted,
 ) -> Option<Measured> {
@@ -177,15 +177,15 @@ fn measured(
     })
 }
 
-const COARSE: (Options, Clock) = (Options::new(), Clock::Coarse);
-const COARSE_FENCED: (Options, Clock) = (Options::new().fenced(), Clock::Coarse);
-const TSC: (Options, Clock) = (Options::new().clock(Clock::Tsc), Clock::Tsc);
-const TSC_FENCED: (Options, Clock) = (Options::new().clock(Clock::Tsc).fenced(), Clock::Tsc);
+const COARSE: (DomainOptions, DomainClock) = (DomainOptions::new(), DomainClock::Coarse);
+const COARSE_FENCED: (DomainOptions, DomainClock) = (DomainOptions::new().fenced(), DomainClock::Coarse);
+const TSC: (DomainOptions, DomainClock) = (DomainOptions::new().clock(DomainClock::Tsc), DomainClock::Tsc);
+const TSC_FENCED: (DomainOptions, DomainClock) = (DomainOptions::new().clock(DomainClock::Tsc).fenced(), DomainClock::Tsc);
 
 #[track_caller]
 fn keeps(
     machine: (&str, usize),
-    variant: (Options, Clock),
+    variant: (DomainOptions, DomainClock),
     percent: u32,
     counted: Counted,
     bound: f64,

@@ -4,7 +4,7 @@ use std::cell::UnsafeCell;
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicU32, Ordering, compiler_fence};
 
-use percolog::reduce::{CounterMap, Histogram, Reducer, Sum, Summary, TopK};
+use percolog::reduce::{CounterMap, HdrHistogram, Reducer, Sum, Summary, TopK};
 
 use super::objects::{Packed, Padded, Place, Shared};
 use super::workloads::{between_reads, first_after_a_read, sustained};
@@ -99,12 +99,12 @@ fn value(number: u64) -> u64 {
     1000 + 100 * label(number)
 }
 
-/// `Histogram::record`.
-struct Recorded(Histogram);
+/// `HdrHistogram::record`.
+struct Recorded(HdrHistogram);
 
 impl Shared for Recorded {
     fn new(_threads: usize) -> Self {
-        let object = Self(Histogram::new());
+        let object = Self(HdrHistogram::new());
         percolog_roi::label(&object.0, "Histogram");
         object
     }

@@ -3,7 +3,7 @@
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use percolog::namespace::Namespace;
-use percolog::reclaim::{Domain, Options};
+use percolog::reclaim::{Domain, DomainOptions};
 use percolog::slab::Slab;
 use percolog_validation::clock;
 
@@ -36,7 +36,7 @@ const FIRST: u64 = 100_000;
 
 /// Sections are not what is looked at, and the kernel's barrier is not among what is simulated.
 fn domain() -> Alone<Domain> {
-    Alone(Domain::with(Options::new().fenced()))
+    Alone(Domain::with(DomainOptions::new().fenced()))
 }
 
 /// Every core makes a batch and takes it back, again and again.

@@ -5,7 +5,7 @@ use std::fmt;
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-use percolog::reclaim::{Domain, Options};
+use percolog::reclaim::{Domain, DomainOptions};
 use percolog_validation::clock;
 use percolog_validation::crew::{self, Shift};
 #[cfg(target_os = "linux")]
@@ -243,7 +243,7 @@ pub(super) fn run(
         Kind::Ours => {
             // As many processors as threads: others would never flush. The process lives as long as its one cell.
             let tlbs: &'static Tlbs = Box::leak(Box::new(Tlbs::new(shift.threads)));
-            let domain = Domain::with(Options::new().grace(tlbs));
+            let domain = Domain::with(DomainOptions::new().grace(tlbs));
             let database = MappingDatabase::new(&domain, tables(tlbs), room);
             on(
                 database,

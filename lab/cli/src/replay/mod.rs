@@ -28,7 +28,7 @@ use crate::report::{self, Report, Section, page};
 use checks::Checked;
 use gain::Gain;
 use simulate::{Machine, Moved};
-use source::Source;
+use source::SnapshotSource;
 
 /// Arguments of `lab replay`.
 #[derive(Debug, clap::Args)]
@@ -291,7 +291,7 @@ fn machine_of(host: Host) -> report::Machine {
         processor: host.processor,
         cpus: host.cpus,
         platform: host.platform,
-        slots: format!("{}, {}", cpu::count(), cpu::source()),
+        slots: format!("{}, {}", cpu::count(), cpu::slot_source()),
         clock: format!("{}, since {}", clock.source, clock.why),
     }
 }

@@ -1,6 +1,6 @@
 //! What can be wrong.
 
-use percolog::clustered::{Full, Stale, requests::NotStopped};
+use percolog::clustered::{CreateError, StaleRef, requests::StopError};
 use thiserror::Error;
 
 /// Why a page was not mapped.
@@ -64,7 +64,7 @@ pub enum MapError {
     Full,
     /// Faults could not be held off.
     #[error("faults could not be held off: {0}")]
-    NotStopped(NotStopped),
+    NotStopped(StopError),
 }
 
 /// Why a file was not closed.
@@ -82,21 +82,21 @@ pub enum CloseError {
     Closed,
 }
 
-impl<R> From<Full<R>> for MapError {
-    fn from(_: Full<R>) -> Self {
+impl<R> From<CreateError<R>> for MapError {
+    fn from(_: CreateError<R>) -> Self {
         Self::Full
     }
 }
 
-impl From<NotStopped> for MapError {
-    fn from(why: NotStopped) -> Self {
+impl From<StopError> for MapError {
+    fn from(why: StopError) -> Self {
         Self::NotStopped(why)
     }
 }
 
 /// A process's object is destroyed when the process ends.
-impl From<Stale> for MapError {
-    fn from(_: Stale) -> Self {
+impl From<StaleRef> for MapError {
+    fn from(_: StaleRef) -> Self {
         Self::Exited
     }
 }

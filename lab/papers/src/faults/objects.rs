@@ -4,7 +4,7 @@
 
 use super::error::{CloseError, FaultError, MapError, OutOfMemory};
 use super::memory::{Frame, FrameNumber};
-use percolog::clustered::{ObjectRef, Section};
+use percolog::clustered::{ObjectRef, ObjectSection};
 use std::ops::Range;
 
 /// A process: which region is where in its address space.
@@ -13,7 +13,7 @@ pub trait Process: Sync {
     ///
     /// # Errors
     /// If there is no region, or no memory.
-    fn fault(&self, section: &Section, page: u64) -> Result<(), FaultError>;
+    fn fault(&self, section: &ObjectSection, page: u64) -> Result<(), FaultError>;
 
     /// Puts a region into the address space.
     ///
@@ -26,7 +26,7 @@ pub trait Process: Sync {
     ///
     /// # Errors
     /// If there is no such region, or another call is taking it away.
-    fn unmap(&self, section: &Section, first: u64) -> Result<(), MapError>;
+    fn unmap(&self, section: &ObjectSection, first: u64) -> Result<(), MapError>;
 
     /// Lets no region be attached any more; returns where those begin that are there.
     fn end(&self) -> Vec<u64>;
@@ -49,19 +49,19 @@ pub trait Region: Sync {
     ///
     /// # Errors
     /// If the region is being unmapped, or ends before the page; or there is no memory.
-    fn fault(&self, section: &Section, page: u64) -> Result<(), FaultError>;
+    fn fault(&self, section: &ObjectSection, page: u64) -> Result<(), FaultError>;
 
     /// Keeps its first pages only. When this returns, no slot maps the others.
     ///
     /// # Errors
     /// If it is being unmapped.
-    fn truncate(&self, section: &Section, pages: u64) -> Result<(), MapError>;
+    fn truncate(&self, section: &ObjectSection, pages: u64) -> Result<(), MapError>;
 
     /// Lets no fault in any more, waits for those inside, and takes all pages away.
     ///
     /// # Errors
     /// If faults cannot be held off.
-    fn unmap(&self, section: &Section) -> Result<(), MapError>;
+    fn unmap(&self, section: &ObjectSection) -> Result<(), MapError>;
 }
 
 /// Where a page of a file is to be mapped.
@@ -92,7 +92,7 @@ pub trait FileCache: Sync {
     ///
     /// # Errors
     /// If a page is needed and there is none.
-    fn fault(&self, section: &Section, offset: u64, target: Target) -> Result<(), FaultError>;
+    fn fault(&self, section: &ObjectSection, offset: u64, target: Target) -> Result<(), FaultError>;
 
     /// The file becomes visible there.
     ///
@@ -104,13 +104,13 @@ pub trait FileCache: Sync {
     fn detach(&self, view: View);
 
     /// Gives up to so many frames back that can be filled again; says how many.
-    fn reclaim(&self, section: &Section, wanted: usize) -> usize;
+    fn reclaim(&self, section: &ObjectSection, wanted: usize) -> usize;
 
     /// Gives all frames back; says how many.
     ///
     /// # Errors
     /// If it is visible somewhere, or closed.
-    fn close(&self, section: &Section) -> Result<usize, CloseError>;
+    fn close(&self, section: &ObjectSection) -> Result<usize, CloseError>;
 
     /// How many of its pages are in memory.
     fn resident(&self) -> usize;
@@ -122,10 +122,10 @@ pub trait PageManager: Sync {
     ///
     /// # Errors
     /// If there is none. (One that another thread is about to give back, or that is on its way from slot to slot, may be missed.)
-    fn allocate(&self, section: &Section) -> Result<Frame, OutOfMemory>;
+    fn allocate(&self, section: &ObjectSection) -> Result<Frame, OutOfMemory>;
 
     /// Takes a frame back.
-    fn give_back(&self, section: &Section, frame: Frame);
+    fn give_back(&self, section: &ObjectSection, frame: Frame);
 
     /// Notes who can be asked for frames.
     fn attach(&self, member: Member) -> Attachment;
@@ -134,7 +134,7 @@ pub trait PageManager: Sync {
     fn detach(&self, attachment: Attachment);
 
     /// Asks members for so many frames; says how many were given back.
-    fn reclaim(&self, section: &Section, wanted: usize) -> usize;
+    fn reclaim(&self, section: &ObjectSection, wanted: usize) -> usize;
 
     /// How many frames nobody uses.
     fn free(&self) -> usize;

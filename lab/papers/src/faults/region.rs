@@ -6,7 +6,7 @@
 use super::error::{FaultError, MapError};
 use super::objects::{Attachment, FileCache, PageManager, Region, Target, Translation, View};
 use percolog::clustered::requests::Requests;
-use percolog::clustered::{ObjectRef, Section};
+use percolog::clustered::{ObjectRef, ObjectSection};
 use std::sync::atomic::{AtomicU64, Ordering};
 
 /// A region, with faults counted by a `C`.
@@ -47,7 +47,7 @@ impl<C: Requests> CountedRegion<C> {
 }
 
 impl<C: Requests + Send> Region for CountedRegion<C> {
-    fn fault(&self, section: &Section, page: u64) -> Result<(), FaultError> {
+    fn fault(&self, section: &ObjectSection, page: u64) -> Result<(), FaultError> {
         let no_region = FaultError::NoRegion { page };
         let _pass = self.faults.enter().map_err(|_| no_region)?;
         let at = page.wrapping_sub(self.first_page());
@@ -63,7 +63,7 @@ impl<C: Requests + Send> Region for CountedRegion<C> {
         file.fault(section, self.view.first + at, target)
     }
 
-    fn truncate(&self, section: &Section, pages: u64) -> Result<(), MapError> {
+    fn truncate(&self, section: &ObjectSection, pages: u64) -> Result<(), MapError> {
         self.faults.blocked(|| {
             // Relaxed: as in `fault`.
             let before = self.pages.load(Ordering::Relaxed);
@@ -77,7 +77,7 @@ impl<C: Requests + Send> Region for CountedRegion<C> {
         Ok(())
     }
 
-    fn unmap(&self, section: &Section) -> Result<(), MapError> {
+    fn unmap(&self, section: &ObjectSection) -> Result<(), MapError> {
         self.faults.refuse()?;
         // Nobody is inside, nor gets in: nothing is mapped from here on.
         let first = self.first_page();

@@ -13,7 +13,7 @@ use super::process::{DistributedProcess, SharedProcess};
 use super::region::CountedRegion;
 use super::translation::Tables;
 use percolog::clustered::requests::{RequestCounter, Requests, SharedRequestCounter};
-use percolog::clustered::{self, ObjectRef, Section, Shared};
+use percolog::clustered::{self, ObjectRef, ObjectSection, Shared};
 use std::fmt;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -135,7 +135,7 @@ impl System {
         self.reclaim_in(&section, wanted)
     }
 
-    fn reclaim_in(&self, section: &Section, wanted: usize) -> usize {
+    fn reclaim_in(&self, section: &ObjectSection, wanted: usize) -> usize {
         let pages = self.pages.get(section);
         pages.map_or(0, |pages| pages.reclaim(section, wanted))
     }
@@ -354,7 +354,7 @@ impl AddressSpace<'_> {
         self.fault_in(&section, page)
     }
 
-    fn fault_in(&self, section: &Section, page: u64) -> Result<(), FaultError> {
+    fn fault_in(&self, section: &ObjectSection, page: u64) -> Result<(), FaultError> {
         let no_region = |_| FaultError::NoRegion { page };
         let mut attempts = 0;
         loop {

@@ -6,7 +6,7 @@ use super::frames::Frame;
 use super::page::{Name, Page, Pause, State};
 use super::removal::Removal;
 use super::{MapUnmap, Mapping, Mappings, Space};
-use percolog::namespace::{self, Id, Namespace, Reason};
+use percolog::namespace::{self, Id, Namespace, InsertReason};
 use percolog::reclaim::{Domain, Section};
 use std::fmt;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -53,7 +53,7 @@ impl<'d, B: BackEnd> MappingDatabase<'d, B> {
         Self {
             domain,
             spaces: Namespace::new(domain),
-            frames: namespace::Builder::new()
+            frames: namespace::NamespaceBuilder::new()
                 .max_ids(back_end.frames())
                 .build(domain),
             back_end,
@@ -64,7 +64,7 @@ impl<'d, B: BackEnd> MappingDatabase<'d, B> {
     /// No more address spaces than so many.
     #[must_use]
     pub fn max_spaces(mut self, most: u32) -> Self {
-        self.spaces = namespace::Builder::new().max_ids(most).build(self.domain);
+        self.spaces = namespace::NamespaceBuilder::new().max_ids(most).build(self.domain);
         self
     }
 
@@ -167,7 +167,7 @@ impl<'d, B: BackEnd> MappingDatabase<'d, B> {
         pages: u32,
         state: State,
     ) -> Result<Mapping, MapError> {
-        let lack = |reason: &Reason| MapError::Exhausted {
+        let lack = |reason: &InsertReason| MapError::Exhausted {
             what: Lack::Addresses,
             why: reason.to_string(),
         };
@@ -417,7 +417,7 @@ fn member_ids<T>(first: Id<T>, count: u32) -> impl Iterator<Item = Id<T>> {
 impl<B: BackEnd> MapUnmap for MappingDatabase<'_, B> {
     fn create(&self) -> Result<Space, MapError> {
         let node = SpaceNode {
-            pages: namespace::Builder::new()
+            pages: namespace::NamespaceBuilder::new()
                 .max_ids(self.pages)
                 .build(self.domain),
             tables: self.back_end.create(self.pages)?,

@@ -8,12 +8,12 @@
 //! whose branches lie in all address spaces.
 //!
 //! ```
-//! use percolog::reclaim::{Domain, Options};
+//! use percolog::reclaim::{Domain, DomainOptions};
 //! use percolog_papers::mapdb::{MapUnmap, MappingDatabase, Mappings, SoftwareTables, Tlbs};
 //!
 //! // Two processors; a page or a frame that was unmapped is used again when both have flushed their TLBs.
 //! static TLBS: Tlbs = Tlbs::new(2);
-//! static DOMAIN: Domain = Domain::with(Options::new().grace(&TLBS));
+//! static DOMAIN: Domain = Domain::with(DomainOptions::new().grace(&TLBS));
 //!
 //! # fn main() -> Result<(), percolog_papers::mapdb::MapError> {
 //! let database = MappingDatabase::new(&DOMAIN, SoftwareTables::new(&TLBS, 1 << 12), 1 << 12);

@@ -118,7 +118,7 @@ impl Page {
     /// The page's lock; `None` if it has been condemned. (Nothing that is done under one of these locks panics half-way, so
     /// one that is poisoned is as good as any.)
     pub(super) fn lock(&self) -> Option<NodeGuard<'_>> {
-        match self.lock.take() {
+        match self.lock.lock() {
             Ok(guard) => Some(guard),
             Err(error) => error.into_guard(),
         }

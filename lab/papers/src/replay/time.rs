@@ -4,7 +4,7 @@ use super::load::Load;
 use super::pass::Course;
 use super::{Progress, ReplayError, check_threads, not_made};
 use crate::subsystem::{Implementation, SharedObject, Visitor, visit};
-use percolog::oplog::Stats;
+use percolog::oplog::LogStats;
 use std::time::Duration;
 
 /// How a load is timed.
@@ -43,7 +43,7 @@ impl Statistics {
             .try_fold(Statistics::default(), |sum, stats| Some(sum.with(&stats?)))
     }
 
-    fn with(self, stats: &Stats) -> Statistics {
+    fn with(self, stats: &LogStats) -> Statistics {
         Statistics {
             executed: self.executed.wrapping_add(stats.executed),
             absorbed: self.absorbed.wrapping_add(stats.absorbed),

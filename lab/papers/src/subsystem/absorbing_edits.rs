@@ -5,19 +5,19 @@
 
 use super::edits::Plain;
 use super::{Entry, Key};
-use percolog::oplog::{Absorb, Birth, Death, Operation, unique};
+use percolog::oplog::{Absorb, AddToken, RemoveToken, Operation, token_pair};
 
 /// One half of an entry's life, and the right to it.
 #[derive(Debug)]
 pub(super) enum AbsorbingEdit {
-    Enter(Birth, Entry),
-    Leave(Death, Key),
+    Enter(AddToken, Entry),
+    Leave(RemoveToken, Key),
 }
 
 impl AbsorbingEdit {
     /// Both rights to a life.
-    pub(super) fn life(entry: Entry) -> ((Birth, Entry), (Death, Key)) {
-        let (birth, death) = unique();
+    pub(super) fn life(entry: Entry) -> ((AddToken, Entry), (RemoveToken, Key)) {
+        let (birth, death) = token_pair();
         ((birth, entry), (death, entry.key()))
     }
 }
@@ -34,8 +34,8 @@ impl<S: Plain> Operation<S> for AbsorbingEdit {
 
     fn absorb(&self) -> Absorb<'_> {
         match self {
-            AbsorbingEdit::Enter(birth, _) => Absorb::Begin(birth),
-            AbsorbingEdit::Leave(death, _) => Absorb::End(death),
+            AbsorbingEdit::Enter(birth, _) => Absorb::Add(birth),
+            AbsorbingEdit::Leave(death, _) => Absorb::Remove(death),
         }
     }
 }

@@ -7,7 +7,7 @@
 
 use super::Entry;
 use percolog::cpu;
-use percolog::ldu::{self, Builder, Container, Deferred, Refused, Variant};
+use percolog::ldu::{self, DeferredBuilder, Container, Deferred, UpdateError, Variant};
 use std::fmt;
 
 /// How many entries a core's log holds before somebody looks at them: as many as in
@@ -53,7 +53,7 @@ impl Queue for GlobalQueue {
 
 /// A container behind the log that `Q` says.
 pub(super) fn deferred<Q: Queue, C: Container>(container: C) -> Deferred<C> {
-    Builder::new()
+    DeferredBuilder::new()
         .variant(Q::VARIANT)
         .limit(Q::limit())
         .build(container)
@@ -76,7 +76,7 @@ pub(super) fn enter<C: Container<Item = Entry>>(into: &Deferred<C>, arrival: &ld
 pub(super) fn leave<C: Container<Item = Entry>>(from: &Deferred<C>, departure: &ldu::Entry<Entry>) {
     let left = from.remove(departure);
     assert!(
-        matches!(left, Ok(()) | Err(Refused::Absent)),
+        matches!(left, Ok(()) | Err(UpdateError::Absent)),
         "an entry goes once, and logs grow: {left:?}"
     );
 }

@@ -31,7 +31,7 @@ pub mod sources;
 #[cfg(test)]
 mod tests;
 
-use percolog::oplog::Stats;
+use percolog::oplog::LogStats;
 use std::fmt;
 use std::str::FromStr;
 use thiserror::Error;
@@ -113,7 +113,7 @@ pub trait SharedObject: Default + Send + Sync + 'static {
     }
 
     /// What the logs have done so far, if there are any.
-    fn statistics(&self) -> Option<Stats> {
+    fn statistics(&self) -> Option<LogStats> {
         None
     }
 }

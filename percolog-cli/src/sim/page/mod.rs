@@ -10,11 +10,11 @@ use std::path::Path;
 
 use percolog_sim::report::Summary;
 
+use percolog_cli::destination::{Destination, SIM_MARK};
 use percolog_cli::failure::Failure;
 use percolog_cli::format;
-use percolog_cli::terminal::to_stderr;
 use percolog_cli::html::escape;
-use percolog_cli::destination::{Destination, SIM_MARK};
+use percolog_cli::terminal::to_stderr;
 
 /// How many lines have a story; the JSON has all that were kept.
 const STORIES: usize = 8;

@@ -121,7 +121,7 @@ impl Cache for Endless {
         };
         let section = DOMAIN.enter();
         let bucket = self.bucket(&key);
-        let Ok(guard) = bucket.lock.take() else {
+        let Ok(guard) = bucket.lock.lock() else {
             return false;
         };
         let link = bucket.find(&key, &section);

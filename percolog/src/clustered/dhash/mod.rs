@@ -48,7 +48,7 @@ pub use interface::{ElementTable, LockedElement};
 #[cfg(not(percolog_loom))]
 pub use partitioned::{Partitioned, PartitionedElement};
 #[cfg(not(percolog_loom))]
-pub use table::{DHash, Element, NotVisited, Stats};
+pub use table::{DHash, DHashStats, Element, VisitError};
 
 use ::core::fmt;
 

@@ -19,7 +19,7 @@
 use super::Reentered;
 use super::local::{Left, Local};
 use super::master::Master;
-use crate::cpu::barrier::{self, Mode};
+use crate::cpu::barrier::{self, BarrierMode};
 use crate::cpu::biased_lock::{self, BiasedLock};
 use crate::cpu::undivided::{Step, discharge, enlist, is_inside, undivided};
 use crate::cpu::{CoreId, PerCore, lease};
@@ -41,7 +41,7 @@ pub(super) struct Places<K, S, L> {
 /// A local table and its lock. What a hit looks at comes first, to be on one line.
 #[repr(C)]
 pub(super) struct Place<K, S, L> {
-    mode: Mode,
+    mode: BarrierMode,
     lock: BiasedLock<Local<K, S, L>>,
     master: Arc<Master<K, S, L>>,
     /// Of a common place: held by its owner.

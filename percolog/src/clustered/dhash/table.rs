@@ -125,7 +125,7 @@ pub struct Element<'a, K, S, L>(Locked<'a, K, S, L>);
 /// Sizes of a [`DHash`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 #[non_exhaustive]
-pub struct Stats {
+pub struct DHashStats {
     /// Elements in the master table.
     pub elements: usize,
     /// Local parts of these.
@@ -139,7 +139,7 @@ pub struct Stats {
 /// Why nobody could look at all threads' parts. Nothing was changed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[non_exhaustive]
-pub enum NotVisited {
+pub enum VisitError {
     /// The calling thread has a guard of this table, or was called by it.
     Reentered,
     /// The kernel refused the [barrier](crate::cpu::barrier) that it had offered, so that nobody can be kept out. A filter of system calls
@@ -147,7 +147,7 @@ pub enum NotVisited {
     Barrier,
 }
 
-impl From<NoVisit> for NotVisited {
+impl From<NoVisit> for VisitError {
     fn from(reason: NoVisit) -> Self {
         match reason {
             NoVisit::Reentered => Self::Reentered,
@@ -156,7 +156,7 @@ impl From<NoVisit> for NotVisited {
     }
 }
 
-impl fmt::Display for NotVisited {
+impl fmt::Display for VisitError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Reentered => Reentered(()).fmt(f),
@@ -165,7 +165,7 @@ impl fmt::Display for NotVisited {
     }
 }
 
-impl ::core::error::Error for NotVisited {}
+impl ::core::error::Error for VisitError {}
 
 impl<K, S, L> DHash<K, S, L> {
     /// A table whose local parts are made by this function, from the key and the shared part.
@@ -250,10 +250,10 @@ impl<K, S, L, B> DHash<K, S, L, B> {
     /// *Progress:* blocking: waits for all guards. *Cost:* as [`gather`](Self::gather), and sixteen locks.
     ///
     /// # Errors
-    /// [`NotVisited`].
-    pub fn stats(&self) -> Result<Stats, NotVisited> {
+    /// [`VisitError`].
+    pub fn stats(&self) -> Result<DHashStats, VisitError> {
         let sums = self.core.sums(mine())?;
-        Ok(Stats {
+        Ok(DHashStats {
             elements: sums.elements,
             replicas: sums.replicas,
             dead: sums.dead,
@@ -282,11 +282,11 @@ impl<K, S, L, B> DHash<K, S, L, B> {
     /// *Progress:* blocking: waits for all guards. *Cost:* as [`gather`](Self::gather), and a look at every local part.
     ///
     /// # Errors
-    /// [`NotVisited`].
+    /// [`VisitError`].
     ///
     /// # Panics
     /// Where the function given to [`folding`](Self::folding) does.
-    pub fn trim(&self) -> Result<usize, NotVisited> {
+    pub fn trim(&self) -> Result<usize, VisitError> {
         Ok(self.core.trim(mine())?)
     }
 }
@@ -315,7 +315,7 @@ impl<K: Hash + Eq, S, L, B: BuildHasher> DHash<K, S, L, B> {
     /// local part.
     ///
     /// # Errors
-    /// [`NotVisited`].
+    /// [`VisitError`].
     ///
     /// # Panics
     /// Where `begin` and `each` do; what they changed stays.
@@ -324,7 +324,7 @@ impl<K: Hash + Eq, S, L, B: BuildHasher> DHash<K, S, L, B> {
         key: &K,
         begin: impl FnOnce(&S) -> A,
         each: impl FnMut(&mut A, &mut L),
-    ) -> Result<Option<A>, NotVisited> {
+    ) -> Result<Option<A>, VisitError> {
         let hash = self.hasher.hash_one(key);
         Ok(self.core.gather(mine(), hash, key, begin, each)?)
     }
@@ -336,7 +336,7 @@ impl<K: Hash + Eq, S, L, B: BuildHasher> DHash<K, S, L, B> {
     /// *Progress* and *cost:* as [`gather`](Self::gather).
     ///
     /// # Errors
-    /// [`NotVisited`].
+    /// [`VisitError`].
     ///
     /// # Panics
     /// Where `change` does; what it changed stays.
@@ -344,7 +344,7 @@ impl<K: Hash + Eq, S, L, B: BuildHasher> DHash<K, S, L, B> {
         &self,
         key: &K,
         mut change: impl FnMut(&mut L),
-    ) -> Result<Option<usize>, NotVisited> {
+    ) -> Result<Option<usize>, VisitError> {
         self.gather(
             key,
             |_| 0,

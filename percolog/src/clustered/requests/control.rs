@@ -1,6 +1,6 @@
 //! The word that says who may enter, and those who wait for it to change.
 
-use super::{NotStopped, State};
+use super::{RequestState, StopError};
 use crate::sync::atomic::Ordering;
 use crate::sync::{Backoff, ParkingWord, const_fn};
 
@@ -22,11 +22,11 @@ impl Word {
         self.0 & STATE == OPEN
     }
 
-    pub(super) fn state(self) -> State {
+    pub(super) fn state(self) -> RequestState {
         match self.0 & STATE {
-            OPEN => State::Open,
-            BLOCKED => State::Blocked,
-            _ => State::Refusing,
+            OPEN => RequestState::Open,
+            BLOCKED => RequestState::Blocked,
+            _ => RequestState::Refusing,
         }
     }
 }
@@ -90,18 +90,18 @@ impl Control {
         Word(self.word.load(Ordering::Acquire))
     }
 
-    pub(super) fn state(&self) -> State {
+    pub(super) fn state(&self) -> RequestState {
         self.load().state()
     }
 
     /// Stops requests. Blocks only if they are let in.
-    pub(super) fn stop(&self, stop: Stop) -> Result<Stopped, NotStopped> {
+    pub(super) fn stop(&self, stop: Stop) -> Result<Stopped, StopError> {
         // Relaxed: a hint, as the exchange says whether it still holds.
         let mut word = self.word.load(Ordering::Relaxed);
         loop {
             let state = match stop {
                 Stop::Block if word & STATE != OPEN => {
-                    return Err(NotStopped::NotOpen(Word(word).state()));
+                    return Err(StopError::NotOpen(Word(word).state()));
                 }
                 Stop::Block => BLOCKED,
                 Stop::Refuse => REFUSING,
@@ -144,7 +144,7 @@ impl Control {
     }
 
     /// Lets requests in, wakes who waits, and returns the state before.
-    pub(super) fn open(&self) -> State {
+    pub(super) fn open(&self) -> RequestState {
         // Relaxed: a hint, as the exchange says whether it still holds.
         let mut word = self.word.load(Ordering::Relaxed);
         while word & STATE != OPEN {
@@ -161,7 +161,7 @@ impl Control {
                 Err(now) => word = now,
             }
         }
-        State::Open
+        RequestState::Open
     }
 
     /// Whether somebody let requests in after this stop.

@@ -39,7 +39,7 @@ use core::fmt;
 
 /// Who may enter.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum State {
+pub enum RequestState {
     /// Everybody.
     Open,
     /// Nobody for now: who tries waits.
@@ -48,7 +48,7 @@ pub enum State {
     Refusing,
 }
 
-impl fmt::Display for State {
+impl fmt::Display for RequestState {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Self::Open => "open",
@@ -60,42 +60,42 @@ impl fmt::Display for State {
 
 /// The counter refuses requests.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub struct Refused(());
+pub struct EnterError(());
 
-impl fmt::Display for Refused {
+impl fmt::Display for EnterError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("requests are refused")
     }
 }
 
-impl core::error::Error for Refused {}
+impl core::error::Error for EnterError {}
 
-/// Why nobody entered who would not wait: the state that kept the request out, which is not [`State::Open`].
+/// Why nobody entered who would not wait: the state that kept the request out, which is not [`RequestState::Open`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub struct KeptOut(State);
+pub struct TryEnterError(RequestState);
 
-impl KeptOut {
+impl TryEnterError {
     /// The state at that moment.
     #[must_use]
-    pub fn state(self) -> State {
+    pub fn state(self) -> RequestState {
         self.0
     }
 }
 
-impl fmt::Display for KeptOut {
+impl fmt::Display for TryEnterError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "the counter is {}", self.0)
     }
 }
 
-impl core::error::Error for KeptOut {}
+impl core::error::Error for TryEnterError {}
 
 /// Why requests were not stopped.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[non_exhaustive]
-pub enum NotStopped {
+pub enum StopError {
     /// Somebody else has stopped them: only an open counter can be blocked. Nothing was changed.
-    NotOpen(State),
+    NotOpen(RequestState),
     /// Somebody called [`open`](Requests::open) while this call waited for requests to leave.
     Reopened,
     /// So many requests were still inside when the caller would wait no longer, or were just being turned away. A call that blocks has opened the counter again;
@@ -106,7 +106,7 @@ pub enum NotStopped {
     Barrier,
 }
 
-impl fmt::Display for NotStopped {
+impl fmt::Display for StopError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::NotOpen(state) => write!(f, "the counter is {state} already"),
@@ -118,12 +118,12 @@ impl fmt::Display for NotStopped {
     }
 }
 
-impl core::error::Error for NotStopped {}
+impl core::error::Error for StopError {}
 
 /// What a counter of requests can do, whichever it is.
 ///
 /// ```
-/// use percolog::clustered::requests::{RequestCounter, Requests, State};
+/// use percolog::clustered::requests::{RequestCounter, Requests, RequestState};
 /// use std::sync::Mutex;
 ///
 /// /// A table that is looked up all the time, and replaced by a larger one now and then.
@@ -146,7 +146,7 @@ impl core::error::Error for NotStopped {}
 /// });
 /// region.requests.refuse().expect("nobody opens it");
 /// assert!(region.requests.enter().is_err());
-/// assert_eq!(region.requests.state(), State::Refusing);
+/// assert_eq!(region.requests.state(), RequestState::Refusing);
 /// ```
 ///
 /// # Contract
@@ -168,9 +168,9 @@ pub trait Requests: sealed::Count {
     /// # Errors
     /// The counter refuses.
     #[inline(always)]
-    fn enter(&self) -> Result<Pass<'_, Self>, Refused> {
+    fn enter(&self) -> Result<RequestGuard<'_, Self>, EnterError> {
         match self.count_in() {
-            Ok(()) => Ok(Pass { counter: self }),
+            Ok(()) => Ok(RequestGuard { counter: self }),
             Err(word) => enter_slowly(self, word),
         }
     }
@@ -182,14 +182,14 @@ pub trait Requests: sealed::Count {
     /// # Errors
     /// It is not: the state that it is in.
     #[inline(always)]
-    fn try_enter(&self) -> Result<Pass<'_, Self>, KeptOut> {
+    fn try_enter(&self) -> Result<RequestGuard<'_, Self>, TryEnterError> {
         match self.count_in() {
-            Ok(()) => Ok(Pass { counter: self }),
-            Err(word) => Err(KeptOut(word.state())),
+            Ok(()) => Ok(RequestGuard { counter: self }),
+            Err(word) => Err(TryEnterError(word.state())),
         }
     }
 
-    /// Leaves in the place of a pass that was [kept](Pass::keep).
+    /// Leaves in the place of a pass that was [kept](RequestGuard::keep).
     ///
     /// *Progress:* wait-free.
     ///
@@ -207,8 +207,8 @@ pub trait Requests: sealed::Count {
     /// *Progress:* blocking. *Cost:* see the counter. Who has left is noticed within two milliseconds.
     ///
     /// # Errors
-    /// [`NotStopped`], except `Inside`.
-    fn block(&self) -> Result<(), NotStopped> {
+    /// [`StopError`], except `Inside`.
+    fn block(&self) -> Result<(), StopError> {
         self.stop(Stop::Block, Patience::Unlimited).map(drop)
     }
 
@@ -219,8 +219,8 @@ pub trait Requests: sealed::Count {
     /// *Progress:* wait-free but for the barrier.
     ///
     /// # Errors
-    /// [`NotStopped`].
-    fn try_block(&self) -> Result<(), NotStopped> {
+    /// [`StopError`].
+    fn try_block(&self) -> Result<(), StopError> {
         self.stop(Stop::Block, Patience::None).map(drop)
     }
 
@@ -229,9 +229,9 @@ pub trait Requests: sealed::Count {
     /// *Progress and cost:* as of `block`, until then.
     ///
     /// # Errors
-    /// [`NotStopped`].
+    /// [`StopError`].
     #[cfg(feature = "std")]
-    fn block_until(&self, deadline: std::time::Instant) -> Result<(), NotStopped> {
+    fn block_until(&self, deadline: std::time::Instant) -> Result<(), StopError> {
         self.stop(Stop::Block, Patience::Until(deadline)).map(drop)
     }
 
@@ -240,8 +240,8 @@ pub trait Requests: sealed::Count {
     /// *Progress:* blocking. *Cost:* as [`block`](Self::block).
     ///
     /// # Errors
-    /// [`NotStopped::Reopened`] and [`NotStopped::Barrier`].
-    fn refuse(&self) -> Result<(), NotStopped> {
+    /// [`StopError::Reopened`] and [`NotStopped::Barrier`].
+    fn refuse(&self) -> Result<(), StopError> {
         self.stop(Stop::Refuse, Patience::Unlimited).map(drop)
     }
 
@@ -250,8 +250,8 @@ pub trait Requests: sealed::Count {
     /// *Progress:* wait-free but for the barrier. *Cost:* as [`block`](Self::block), with one look.
     ///
     /// # Errors
-    /// [`NotStopped`], except `NotOpen`. The counter goes on refusing if somebody is inside.
-    fn try_refuse(&self) -> Result<(), NotStopped> {
+    /// [`StopError`], except `NotOpen`. The counter goes on refusing if somebody is inside.
+    fn try_refuse(&self) -> Result<(), StopError> {
         self.stop(Stop::Refuse, Patience::None).map(drop)
     }
 
@@ -260,23 +260,23 @@ pub trait Requests: sealed::Count {
     /// *Progress and cost:* as of [`refuse`](Self::refuse), until then.
     ///
     /// # Errors
-    /// [`NotStopped`], except `NotOpen`. The counter goes on refusing if somebody is inside.
+    /// [`StopError`], except `NotOpen`. The counter goes on refusing if somebody is inside.
     #[cfg(feature = "std")]
-    fn refuse_until(&self, deadline: std::time::Instant) -> Result<(), NotStopped> {
+    fn refuse_until(&self, deadline: std::time::Instant) -> Result<(), StopError> {
         self.stop(Stop::Refuse, Patience::Until(deadline)).map(drop)
     }
 
     /// Lets everybody in, and wakes those who wait. Returns the state that it was in.
     ///
     /// *Progress:* wait-free but for a system call.
-    fn open(&self) -> State {
+    fn open(&self) -> RequestState {
         self.control().open()
     }
 
     /// The state at this moment. A counter that is not open may still have somebody inside.
     ///
     /// *Progress:* wait-free. *Cost:* a load of a line that only changes when requests are stopped or let in.
-    fn state(&self) -> State {
+    fn state(&self) -> RequestState {
         self.control().state()
     }
 
@@ -287,7 +287,7 @@ pub trait Requests: sealed::Count {
     ///
     /// # Panics
     /// Where `alone` does.
-    fn blocked<R>(&self, alone: impl FnOnce() -> R) -> Result<R, NotStopped> {
+    fn blocked<R>(&self, alone: impl FnOnce() -> R) -> Result<R, StopError> {
         // Undoes the stop, but not what others have done to the word since.
         struct Undo<'a>(&'a Control, Stopped);
         impl Drop for Undo<'_> {
@@ -304,16 +304,19 @@ pub trait Requests: sealed::Count {
 impl<C: sealed::Count> Requests for C {}
 
 #[cold]
-fn enter_slowly<C: Requests>(counter: &C, mut word: control::Word) -> Result<Pass<'_, C>, Refused> {
+fn enter_slowly<C: Requests>(
+    counter: &C,
+    mut word: control::Word,
+) -> Result<RequestGuard<'_, C>, EnterError> {
     let mut backoff = Backoff::new();
     loop {
         match word.state() {
-            State::Refusing => return Err(Refused(())),
-            State::Blocked => counter.control().wait_while(word, &mut backoff),
-            State::Open => {}
+            RequestState::Refusing => return Err(EnterError(())),
+            RequestState::Blocked => counter.control().wait_while(word, &mut backoff),
+            RequestState::Open => {}
         }
         match counter.count_in() {
-            Ok(()) => return Ok(Pass { counter }),
+            Ok(()) => return Ok(RequestGuard { counter }),
             Err(now) => word = now,
         }
     }
@@ -322,18 +325,18 @@ fn enter_slowly<C: Requests>(counter: &C, mut word: control::Word) -> Result<Pas
 /// A request that is inside: it leaves when this is dropped, on whatever thread that is.
 #[derive(Debug)]
 #[must_use = "who drops the pass leaves at once"]
-pub struct Pass<'a, C: Requests> {
+pub struct RequestGuard<'a, C: Requests> {
     counter: &'a C,
 }
 
-impl<C: Requests> Pass<'_, C> {
+impl<C: Requests> RequestGuard<'_, C> {
     /// Stays inside without the pass, until [`leave_kept`](Requests::leave_kept). Costs nothing.
     pub fn keep(self) {
         core::mem::forget(self);
     }
 }
 
-impl<C: Requests> Drop for Pass<'_, C> {
+impl<C: Requests> Drop for RequestGuard<'_, C> {
     #[inline(always)]
     fn drop(&mut self) {
         // SAFETY: the pass was counted in, and is gone with this.
@@ -343,7 +346,7 @@ impl<C: Requests> Drop for Pass<'_, C> {
 
 mod sealed {
     use super::control::{Control, Patience, Stop, Stopped, Word};
-    use super::{Backoff, NotStopped};
+    use super::{Backoff, StopError};
 
     /// How requests are counted.
     pub trait Count: Sized + Sync {
@@ -372,19 +375,19 @@ mod sealed {
 
         /// Stops requests, and waits for those inside.
         #[doc(hidden)]
-        fn stop(&self, stop: Stop, patience: Patience) -> Result<Stopped, NotStopped> {
+        fn stop(&self, stop: Stop, patience: Patience) -> Result<Stopped, StopError> {
             let control = self.control();
             let stopped = control.stop(stop)?;
             if !self.pass_barrier() {
                 control.take_back(stopped);
-                return Err(NotStopped::Barrier);
+                return Err(StopError::Barrier);
             }
             let mut backoff = Backoff::new();
             loop {
                 let inside = self.inside();
                 // After the counts, which say nothing from then on.
                 if control.was_opened_since(stopped) {
-                    return Err(NotStopped::Reopened);
+                    return Err(StopError::Reopened);
                 }
                 if inside == 0 {
                     return Ok(stopped);
@@ -393,7 +396,7 @@ mod sealed {
                     if stop == Stop::Block {
                         control.take_back(stopped);
                     }
-                    return Err(NotStopped::Inside(inside));
+                    return Err(StopError::Inside(inside));
                 }
                 backoff.wait();
             }

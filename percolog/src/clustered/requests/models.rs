@@ -5,7 +5,7 @@
 use super::control::{Control, Word};
 use super::places::Places;
 use super::sealed::Count;
-use super::{NotStopped, Requests, SharedRequestCounter, State};
+use super::{RequestState, Requests, SharedRequestCounter, StopError};
 use crate::cpu::barrier;
 use crate::sync::UnsafeCell;
 use loom::sync::Arc;
@@ -207,7 +207,7 @@ fn what_is_refused_has_not_been_inside() {
         // It can be destroyed.
         write(&value);
         join(request);
-        assert_eq!(counter.state(), State::Refusing);
+        assert_eq!(counter.state(), RequestState::Refusing);
     });
 }
 
@@ -221,7 +221,7 @@ fn one_at_a_time_blocks() {
             thread::spawn(move || match counter.blocked(|| write(&value)) {
                 Ok(()) => 1,
                 Err(error) => {
-                    assert_eq!(error, NotStopped::NotOpen(State::Blocked));
+                    assert_eq!(error, StopError::NotOpen(RequestState::Blocked));
                     0
                 }
             })
@@ -229,6 +229,6 @@ fn one_at_a_time_blocks() {
         let blocked: u32 = threads.map(join).into_iter().sum();
         assert!(blocked > 0);
         assert_eq!(read(&value), blocked);
-        assert_eq!(counter.state(), State::Open);
+        assert_eq!(counter.state(), RequestState::Open);
     });
 }

@@ -20,7 +20,7 @@
 //! Requests that see the stop count themselves out again. They only ever make the sums differ, for a moment.
 
 use super::control::{Control, Word};
-use crate::cpu::barrier::{self, Mode};
+use crate::cpu::barrier::{self, BarrierMode};
 use crate::cpu::{CoreId, PerCore};
 use crate::sync::atomic::{AtomicU64, Ordering};
 use crate::sync::const_fn;
@@ -28,7 +28,7 @@ use crate::sync::const_fn;
 /// A place of one thread, or a common one.
 #[derive(Debug)]
 struct Place {
-    mode: Mode,
+    mode: BarrierMode,
     entered: AtomicU64,
     left: AtomicU64,
 }

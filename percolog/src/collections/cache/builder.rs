@@ -37,7 +37,7 @@ const ITEMS_A_LIST: usize = 128;
 /// assert!(pages.bytes() <= 16 << 20);
 /// ```
 #[must_use = "nothing is built yet"]
-pub struct Builder<K, V, S = DefaultHashBuilder, C = DefaultTime> {
+pub struct CacheBuilder<K, V, S = DefaultHashBuilder, C = DefaultTime> {
     bytes: usize,
     expected: usize,
     lists: Option<usize>,
@@ -47,7 +47,7 @@ pub struct Builder<K, V, S = DefaultHashBuilder, C = DefaultTime> {
     time: C,
 }
 
-impl<K, V> Builder<K, V> {
+impl<K, V> CacheBuilder<K, V> {
     pub(super) fn new(bytes: usize) -> Self {
         Self {
             bytes,
@@ -61,7 +61,7 @@ impl<K, V> Builder<K, V> {
     }
 }
 
-impl<K, V, S, C> Builder<K, V, S, C> {
+impl<K, V, S, C> CacheBuilder<K, V, S, C> {
     /// How many bytes an item takes besides [`Cache::ITEM_BYTES`]: what its key and value have allocated. Asked once for
     /// each item, when it is put in. Without this, none.
     pub fn weigher(self, weigher: fn(&K, &V) -> usize) -> Self {
@@ -88,9 +88,9 @@ impl<K, V, S, C> Builder<K, V, S, C> {
     }
 
     /// How many bytes nodes may take at most, with those that were taken out and wait for sections to end, and with what is lost
-    /// to their being allocated in chunks: the [limit](slab::Builder::limit) of their slab. Without this, there is none but the domain's.
+    /// to their being allocated in chunks: the [limit](slab::SlabBuilder::limit) of their slab. Without this, there is none but the domain's.
     ///
-    /// At this limit items are refused with [`Reason::NoMemory`](super::Reason::NoMemory), so it should be more than
+    /// At this limit items are refused with [`PutReason::NoMemory`](super::PutReason::NoMemory), so it should be more than
     /// the bound of the cache by some megabytes.
     pub fn memory(self, bytes: usize) -> Self {
         Self {
@@ -100,8 +100,8 @@ impl<K, V, S, C> Builder<K, V, S, C> {
     }
 
     /// What keys are hashed with. Its results are mixed once more.
-    pub fn hasher<T: BuildHasher>(self, hasher: T) -> Builder<K, V, T, C> {
-        Builder {
+    pub fn hasher<T: BuildHasher>(self, hasher: T) -> CacheBuilder<K, V, T, C> {
+        CacheBuilder {
             bytes: self.bytes,
             expected: self.expected,
             lists: self.lists,
@@ -113,8 +113,8 @@ impl<K, V, S, C> Builder<K, V, S, C> {
     }
 
     /// What tells the time by which items expire.
-    pub fn time<T: TimeSource>(self, time: T) -> Builder<K, V, S, T> {
-        Builder {
+    pub fn time<T: TimeSource>(self, time: T) -> CacheBuilder<K, V, S, T> {
+        CacheBuilder {
             bytes: self.bytes,
             expected: self.expected,
             lists: self.lists,
@@ -131,7 +131,7 @@ impl<K, V, S, C> Builder<K, V, S, C> {
     ///
     /// # Errors
     /// If there is no room for an item in each list, or no memory for the tables.
-    pub fn build(self, domain: &Domain) -> Result<Cache<'_, K, V, S, C>, BuildError>
+    pub fn build(self, domain: &Domain) -> Result<Cache<'_, K, V, S, C>, CacheBuildError>
     where
         K: Hash + Eq + Send + Sync + 'static,
         V: Send + Sync + 'static,
@@ -147,11 +147,11 @@ impl<K, V, S, C> Builder<K, V, S, C> {
         });
         // So many items have room nowhere, so nobody is asked for their tables.
         if isize::try_from(self.bytes).is_err() {
-            return Err(BuildError::NoMemory);
+            return Err(CacheBuildError::NoMemory);
         }
         let share = self.bytes / lists;
         if share < least {
-            return Err(BuildError::TooSmall {
+            return Err(CacheBuildError::TooSmall {
                 least: least.saturating_mul(lists),
             });
         }
@@ -163,8 +163,8 @@ impl<K, V, S, C> Builder<K, V, S, C> {
             })
         };
         Ok(Cache {
-            core: core().ok_or(BuildError::NoMemory)?,
-            slab: slab::Builder::new().limit(self.memory).build(domain),
+            core: core().ok_or(CacheBuildError::NoMemory)?,
+            slab: slab::SlabBuilder::new().limit(self.memory).build(domain),
             domain,
             hasher: self.hasher,
             time: self.time,
@@ -175,9 +175,9 @@ impl<K, V, S, C> Builder<K, V, S, C> {
     }
 }
 
-impl<K, V, S, C> fmt::Debug for Builder<K, V, S, C> {
+impl<K, V, S, C> fmt::Debug for CacheBuilder<K, V, S, C> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Builder")
+        f.debug_struct("CacheBuilder")
             .field("bytes", &self.bytes)
             .field("expected_weight", &self.expected)
             .field("lists", &self.lists)
@@ -189,7 +189,7 @@ impl<K, V, S, C> fmt::Debug for Builder<K, V, S, C> {
 /// Why there is no cache.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
-pub enum BuildError {
+pub enum CacheBuildError {
     /// There is no room for an item in each list.
     #[non_exhaustive]
     TooSmall {
@@ -200,7 +200,7 @@ pub enum BuildError {
     NoMemory,
 }
 
-impl fmt::Display for BuildError {
+impl fmt::Display for CacheBuildError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::TooSmall { least } => {
@@ -211,14 +211,14 @@ impl fmt::Display for BuildError {
     }
 }
 
-impl core::error::Error for BuildError {}
+impl core::error::Error for CacheBuildError {}
 
 /// What a [`Cache`] has done, and what it holds.
 ///
 /// What is counted is exact: each call that has finished for the caller is in it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
-pub struct Stats {
+pub struct CacheStats {
     /// Lookups that found an item.
     pub hits: u64,
     /// Lookups that found none, or one that had expired.

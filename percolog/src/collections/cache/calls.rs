@@ -1,13 +1,13 @@
 //! The cache itself: items that lie in a slab, and are looked up in sections.
 
-use super::builder::{Builder, Stats};
+use super::builder::{CacheBuilder, CacheStats};
 use super::core::{Condition, Core, Gone, Put, Unfit};
-use super::item::{Item, Iter, Reason, Rejected, Version};
+use super::item::{CacheItem, CacheIter, ItemVersion, PutError, PutReason};
 use super::notes::Kind;
 use super::table::{FOR_EVER, Node, REPLACED};
 use super::time::{DefaultTime, TimeSource};
 use crate::cpu::lease::Who;
-use crate::reclaim::{Domain, Inside, Owned, Unlinked, contain};
+use crate::reclaim::{Domain, InSection, Owned, Unlinked, contain};
 use crate::slab::{InSlab, Slab};
 use crate::sync::atomic::{AtomicUsize, Ordering};
 use core::borrow::Borrow;
@@ -37,7 +37,7 @@ pub struct Cache<'d, K, V, S = DefaultHashBuilder, C = DefaultTime> {
 /// When [`Cache::put`] puts an item in. An item that has expired is not there.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
-pub enum When {
+pub enum PutCondition {
     /// Whether the key has one or not.
     Always,
     /// If the key has none.
@@ -45,7 +45,7 @@ pub enum When {
     /// If the key has one.
     Present,
     /// If the key has this one.
-    Unchanged(Version),
+    Unchanged(ItemVersion),
 }
 
 /// Retires what was taken out: when this is dropped, and so also when code of the user's panics.
@@ -100,8 +100,8 @@ fn mixed(hash: u64) -> u64 {
 
 impl<K, V> Cache<'_, K, V> {
     /// How a cache is to work whose items weigh no more than so many bytes.
-    pub fn builder(bytes: usize) -> Builder<K, V> {
-        Builder::new(bytes)
+    pub fn builder(bytes: usize) -> CacheBuilder<K, V> {
+        CacheBuilder::new(bytes)
     }
 }
 
@@ -133,7 +133,7 @@ where
     }
 
     #[inline(always)]
-    fn check(&self, section: &impl Inside) {
+    fn check(&self, section: &impl InSection) {
         assert!(
             section.is_of(self.domain),
             "a section of another domain than the cache's"
@@ -159,7 +159,7 @@ where
     /// # Panics
     /// If the section is one of another domain. Where `Hash` or `Eq` of the key panic, or the time source does.
     #[inline]
-    pub fn get<'s, Q>(&'s self, section: &'s impl Inside, key: &Q) -> Option<&'s V>
+    pub fn get<'s, Q>(&'s self, section: &'s impl InSection, key: &Q) -> Option<&'s V>
     where
         K: Borrow<Q>,
         Q: Hash + Eq + ?Sized,
@@ -167,14 +167,18 @@ where
         self.get_item(section, key).map(|item| item.value())
     }
 
-    /// The item of a key: its value, and [which one](Item::version) it is.
+    /// The item of a key: its value, and [which one](CacheItem::version) it is.
     ///
     /// *Progress*, *cost:* as [`get`](Self::get).
     ///
     /// # Panics
     /// As [`get`](Self::get).
     #[inline]
-    pub fn get_item<'s, Q>(&'s self, section: &'s impl Inside, key: &Q) -> Option<Item<'s, K, V>>
+    pub fn get_item<'s, Q>(
+        &'s self,
+        section: &'s impl InSection,
+        key: &Q,
+    ) -> Option<CacheItem<'s, K, V>>
     where
         K: Borrow<Q>,
         Q: Hash + Eq + ?Sized,
@@ -185,7 +189,7 @@ where
             let hash = self.hash(key);
             let is_key = |other: &K| other.borrow() == key;
             let node = self.core.hit(Who::am_i(), hash, &self.time, is_key)?;
-            Some(Item::new(node))
+            Some(CacheItem::new(node))
         }
     }
 
@@ -229,10 +233,10 @@ where
     ///
     /// # Panics
     /// If the section is one of another domain, and where the time source does.
-    pub fn iter<'s>(&'s self, section: &'s impl Inside) -> Iter<'s, K, V> {
+    pub fn iter<'s>(&'s self, section: &'s impl InSection) -> CacheIter<'s, K, V> {
         self.check(section);
         // SAFETY: in a section of the cache's domain, which is borrowed for as long as the walk.
-        unsafe { Iter::new(&self.core.table, self.time.now()) }
+        unsafe { CacheIter::new(&self.core.table, self.time.now()) }
     }
 
     // ── What puts in ──
@@ -248,8 +252,8 @@ where
     /// # Panics
     /// Where code of the user's does: `Hash` and `Eq` of the key, the weigher, the time source. Nothing has happened then, or (with
     /// `Eq`) some items were evicted; key and value are dropped.
-    pub fn set(&self, key: K, value: V) -> Result<Version, Rejected<K, V>> {
-        self.put(key, value, When::Always, None)
+    pub fn set(&self, key: K, value: V) -> Result<ItemVersion, PutError<K, V>> {
+        self.put(key, value, PutCondition::Always, None)
     }
 
     /// The same, for so long.
@@ -259,46 +263,46 @@ where
     ///
     /// # Panics
     /// As [`set`](Self::set).
-    pub fn set_for(&self, key: K, value: V, ttl: Duration) -> Result<Version, Rejected<K, V>> {
-        self.put(key, value, When::Always, Some(ttl))
+    pub fn set_for(&self, key: K, value: V, ttl: Duration) -> Result<ItemVersion, PutError<K, V>> {
+        self.put(key, value, PutCondition::Always, Some(ttl))
     }
 
     /// Puts a value in if the key has none.
     ///
     /// # Errors
-    /// [`Reason::Present`], and as [`set`](Self::set).
+    /// [`PutReason::Present`], and as [`set`](Self::set).
     ///
     /// # Panics
     /// As [`set`](Self::set).
-    pub fn add(&self, key: K, value: V) -> Result<Version, Rejected<K, V>> {
-        self.put(key, value, When::Absent, None)
+    pub fn add(&self, key: K, value: V) -> Result<ItemVersion, PutError<K, V>> {
+        self.put(key, value, PutCondition::Absent, None)
     }
 
     /// Puts a value in if the key has one.
     ///
     /// # Errors
-    /// [`Reason::Absent`], and as [`set`](Self::set).
+    /// [`PutReason::Absent`], and as [`set`](Self::set).
     ///
     /// # Panics
     /// As [`set`](Self::set).
-    pub fn replace(&self, key: K, value: V) -> Result<Version, Rejected<K, V>> {
-        self.put(key, value, When::Present, None)
+    pub fn replace(&self, key: K, value: V) -> Result<ItemVersion, PutError<K, V>> {
+        self.put(key, value, PutCondition::Present, None)
     }
 
     /// Puts a value in if the key still has the item with this version.
     ///
     /// # Errors
-    /// [`Reason::Changed`] if it has another one, [`Reason::Absent`] if it has none, and as [`set`](Self::set).
+    /// [`PutReason::Changed`] if it has another one, [`PutReason::Absent`] if it has none, and as [`set`](Self::set).
     ///
     /// # Panics
     /// As [`set`](Self::set).
     pub fn compare_and_set(
         &self,
         key: K,
-        version: Version,
+        version: ItemVersion,
         value: V,
-    ) -> Result<Version, Rejected<K, V>> {
-        self.put(key, value, When::Unchanged(version), None)
+    ) -> Result<ItemVersion, PutError<K, V>> {
+        self.put(key, value, PutCondition::Unchanged(version), None)
     }
 
     /// Puts a value in if the condition is met, for so long, or without a lifetime.
@@ -312,14 +316,14 @@ where
         &self,
         key: K,
         value: V,
-        when: When,
+        when: PutCondition,
         ttl: Option<Duration>,
-    ) -> Result<Version, Rejected<K, V>> {
+    ) -> Result<ItemVersion, PutError<K, V>> {
         let condition = match when {
-            When::Always => Condition::Always,
-            When::Absent => Condition::Absent,
-            When::Present => Condition::Present,
-            When::Unchanged(version) => Condition::Version(version.to_bits()),
+            PutCondition::Always => Condition::Always,
+            PutCondition::Absent => Condition::Absent,
+            PutCondition::Present => Condition::Present,
+            PutCondition::Unchanged(version) => Condition::Version(version.to_bits()),
         };
         let hash = self.hash(&key);
         let expires = self.expiry(ttl);
@@ -342,7 +346,7 @@ where
         &self,
         key: &Q,
         mut f: impl FnMut(&V) -> V,
-    ) -> Result<Option<Version>, Rejected<K, V>>
+    ) -> Result<Option<ItemVersion>, PutError<K, V>>
     where
         K: Borrow<Q> + Clone,
         Q: Hash + Eq + ?Sized,
@@ -362,8 +366,8 @@ where
             let key = item.key.clone();
             match self.link(hash, key, value, item.expires(), Condition::Same(old)) {
                 Ok(version) => return Ok(Some(version)),
-                Err(rejected) if rejected.reason == Reason::Changed => {}
-                Err(rejected) if rejected.reason == Reason::Absent => return Ok(None),
+                Err(rejected) if rejected.reason == PutReason::Changed => {}
+                Err(rejected) if rejected.reason == PutReason::Absent => return Ok(None),
                 Err(rejected) => return Err(rejected),
             }
         }
@@ -376,11 +380,11 @@ where
         value: V,
         expires: u64,
         condition: Condition<NonNull<Node<K, V>>>,
-    ) -> Result<Version, Rejected<K, V>> {
+    ) -> Result<ItemVersion, PutError<K, V>> {
         let share = self.core.lists.share;
         let weight = (self.weigher)(&key, &value).saturating_add(Self::ITEM_BYTES);
         if weight > share {
-            let reason = Reason::TooLarge { weight, share };
+            let reason = PutReason::TooLarge { weight, share };
             return Err(self.reject(key, value, reason));
         }
         let node = Node::new(hash, key, value, weight, expires);
@@ -388,7 +392,7 @@ where
             Ok(node) => Fresh::new(node),
             Err(full) => {
                 let Node { key, value, .. } = full.value;
-                return Err(self.reject(key, value, Reason::NoMemory { limit: full.limit }));
+                return Err(self.reject(key, value, PutReason::NoMemory { limit: full.limit }));
             }
         };
         loop {
@@ -413,29 +417,29 @@ where
                 Ok(Put::Done(version)) => {
                     // The cache's from here on.
                     mem::forget(node);
-                    return Ok(Version::from_bits(version));
+                    return Ok(ItemVersion::from_bits(version));
                 }
                 Ok(Put::Overtaken) => {
                     let mut node = Some(node);
                     contain(|| drop(node.take()));
-                    return Ok(Version::from_bits(REPLACED));
+                    return Ok(ItemVersion::from_bits(REPLACED));
                 }
                 Err(unfit) => unfit,
             };
             let Node { key, value, .. } = Slab::into_inner(node.into_owned());
             let reason = match unfit {
-                Unfit::Absent => Reason::Absent,
-                Unfit::Present => Reason::Present,
-                Unfit::Changed => Reason::Changed,
+                Unfit::Absent => PutReason::Absent,
+                Unfit::Present => PutReason::Present,
+                Unfit::Changed => PutReason::Changed,
             };
             return Err(self.reject(key, value, reason));
         }
     }
 
     #[cold]
-    fn reject(&self, key: K, value: V, reason: Reason) -> Rejected<K, V> {
+    fn reject(&self, key: K, value: V, reason: PutReason) -> PutError<K, V> {
         self.core.slots.of(Who::am_i()).count(Kind::Rejections);
-        Rejected { key, value, reason }
+        PutError { key, value, reason }
     }
 
     // ── What takes out ──
@@ -589,9 +593,9 @@ where
     ///
     /// *Progress:* wait-free. *Cost:* a line or two of each thread that has used the cache, and of each list.
     #[must_use]
-    pub fn stats(&self) -> Stats {
+    pub fn stats(&self) -> CacheStats {
         let total = |kind| self.core.slots.total(kind);
-        Stats {
+        CacheStats {
             hits: total(Kind::Hits),
             misses: total(Kind::Misses),
             sets: total(Kind::Sets),

@@ -9,9 +9,9 @@ use core::ptr::{self, NonNull};
 ///
 /// For [`compare_and_set`](super::Cache::compare_and_set). Versions of different keys have nothing to do with each other.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub struct Version(u64);
+pub struct ItemVersion(u64);
 
-impl Version {
+impl ItemVersion {
     /// As a number, to be handed to somebody else.
     #[must_use]
     pub const fn to_bits(self) -> u64 {
@@ -26,11 +26,11 @@ impl Version {
 }
 
 /// An item of a [`Cache`](super::Cache), for as long as the section lasts in which it was found.
-pub struct Item<'s, K, V> {
+pub struct CacheItem<'s, K, V> {
     node: &'s Node<K, V>,
 }
 
-impl<'s, K, V> Item<'s, K, V> {
+impl<'s, K, V> CacheItem<'s, K, V> {
     /// # Safety
     /// The node was found in a section, which `'s` lies in, as it does in the cache's life.
     pub(super) unsafe fn new(node: NonNull<Node<K, V>>) -> Self {
@@ -54,8 +54,8 @@ impl<'s, K, V> Item<'s, K, V> {
 
     /// Which of the key's items it is.
     #[must_use]
-    pub fn version(&self) -> Version {
-        Version(self.node.version())
+    pub fn version(&self) -> ItemVersion {
+        ItemVersion(self.node.version())
     }
 
     /// What it weighs.
@@ -71,17 +71,17 @@ impl<'s, K, V> Item<'s, K, V> {
     }
 }
 
-impl<K, V> Clone for Item<'_, K, V> {
+impl<K, V> Clone for CacheItem<'_, K, V> {
     fn clone(&self) -> Self {
         *self
     }
 }
 
-impl<K, V> Copy for Item<'_, K, V> {}
+impl<K, V> Copy for CacheItem<'_, K, V> {}
 
-impl<K: fmt::Debug, V: fmt::Debug> fmt::Debug for Item<'_, K, V> {
+impl<K: fmt::Debug, V: fmt::Debug> fmt::Debug for CacheItem<'_, K, V> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Item")
+        f.debug_struct("CacheItem")
             .field("key", self.key())
             .field("value", self.value())
             .field("version", &self.version())
@@ -91,7 +91,7 @@ impl<K: fmt::Debug, V: fmt::Debug> fmt::Debug for Item<'_, K, V> {
 }
 
 /// The items of a [`Cache`](super::Cache), in no order: [`iter`](super::Cache::iter).
-pub struct Iter<'s, K, V> {
+pub struct CacheIter<'s, K, V> {
     table: &'s Table<K, V>,
     line: usize,
     chain: usize,
@@ -101,11 +101,11 @@ pub struct Iter<'s, K, V> {
 }
 
 // SAFETY: it lends keys and values (`Sync`), in a section that it does not own.
-unsafe impl<K: Sync, V: Sync> Send for Iter<'_, K, V> {}
+unsafe impl<K: Sync, V: Sync> Send for CacheIter<'_, K, V> {}
 // SAFETY: as above.
-unsafe impl<K: Sync, V: Sync> Sync for Iter<'_, K, V> {}
+unsafe impl<K: Sync, V: Sync> Sync for CacheIter<'_, K, V> {}
 
-impl<'s, K, V> Iter<'s, K, V> {
+impl<'s, K, V> CacheIter<'s, K, V> {
     /// # Safety
     /// A section is open as long as `'s`.
     pub(super) unsafe fn new(table: &'s Table<K, V>, now: u64) -> Self {
@@ -120,10 +120,10 @@ impl<'s, K, V> Iter<'s, K, V> {
     }
 }
 
-impl<'s, K, V> Iterator for Iter<'s, K, V> {
-    type Item = Item<'s, K, V>;
+impl<'s, K, V> Iterator for CacheIter<'s, K, V> {
+    type Item = CacheItem<'s, K, V>;
 
-    fn next(&mut self) -> Option<Item<'s, K, V>> {
+    fn next(&mut self) -> Option<CacheItem<'s, K, V>> {
         loop {
             let Some(node) = NonNull::new(self.at) else {
                 let line = self.table.lines().get(self.line)?;
@@ -136,7 +136,7 @@ impl<'s, K, V> Iterator for Iter<'s, K, V> {
                 continue;
             };
             // SAFETY: found in a section that is still open.
-            let item = unsafe { Item::new(node) };
+            let item = unsafe { CacheItem::new(node) };
             self.at = item.node.next();
             if !item.node.is_expired(|| self.now) {
                 return Some(item);
@@ -145,16 +145,16 @@ impl<'s, K, V> Iterator for Iter<'s, K, V> {
     }
 }
 
-impl<K, V> fmt::Debug for Iter<'_, K, V> {
+impl<K, V> fmt::Debug for CacheIter<'_, K, V> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Iter").finish_non_exhaustive()
+        f.debug_struct("CacheIter").finish_non_exhaustive()
     }
 }
 
 /// Why an item was not put in.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
-pub enum Reason {
+pub enum PutReason {
     /// It does not fit, if there were nothing else in its list.
     #[non_exhaustive]
     TooLarge {
@@ -166,7 +166,7 @@ pub enum Reason {
     /// There is no memory for it. What was taken out may make room when sections have ended.
     #[non_exhaustive]
     NoMemory {
-        /// What the [builder](super::Builder::memory) said, if that is in the way; else it is the system.
+        /// What the [builder](super::CacheBuilder::memory) said, if that is in the way; else it is the system.
         limit: Option<usize>,
     },
     /// The key has an item.
@@ -177,7 +177,7 @@ pub enum Reason {
     Changed,
 }
 
-impl fmt::Display for Reason {
+impl fmt::Display for PutReason {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::TooLarge { weight, share } => write!(
@@ -196,27 +196,27 @@ impl fmt::Display for Reason {
 }
 
 /// An item that was not put in: nothing has happened, and it is handed back.
-pub struct Rejected<K, V> {
+pub struct PutError<K, V> {
     /// The key.
     pub key: K,
     /// The value.
     pub value: V,
     /// Why.
-    pub reason: Reason,
+    pub reason: PutReason,
 }
 
-impl<K, V> fmt::Debug for Rejected<K, V> {
+impl<K, V> fmt::Debug for PutError<K, V> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Rejected")
+        f.debug_struct("PutError")
             .field("reason", &self.reason)
             .finish_non_exhaustive()
     }
 }
 
-impl<K, V> fmt::Display for Rejected<K, V> {
+impl<K, V> fmt::Display for PutError<K, V> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         self.reason.fmt(f)
     }
 }
 
-impl<K, V> core::error::Error for Rejected<K, V> {}
+impl<K, V> core::error::Error for PutError<K, V> {}

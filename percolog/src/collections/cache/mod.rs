@@ -44,24 +44,24 @@
 //!   be evicted at any time: to a program that cannot tell, a miss is always right. What a call reads and changes, it does at once:
 //!   [`add`](Cache::add), [`replace`](Cache::replace), [`compare_and_set`](Cache::compare_and_set), [`update`](Cache::update).
 //! * **Never more bytes than the bound, not for a moment.** What counts is the weight of what is there: for each item
-//!   [`Cache::ITEM_BYTES`], and what the [weigher](Builder::weigher) says. Room is made before an item is put in.
+//!   [`Cache::ITEM_BYTES`], and what the [weigher](CacheBuilder::weigher) says. Room is made before an item is put in.
 //!   Beyond the bound come one node for each call under way, and what was taken out and may still be read. That is as much as
 //!   retired objects of a [domain](crate::reclaim) are: some hundreds for each thread, unless a section stays open. The
-//!   domain's [cap](crate::reclaim::Options::cap) says what happens then; [`Builder::memory`] bounds all nodes, whatever they
+//!   domain's [cap](crate::reclaim::DomainOptions::cap) says what happens then; [`CacheBuilder::memory`] bounds all nodes, whatever they
 //!   wait for, and makes it an error to put in what finds no memory.
-//! * **Each list has an equal share of the bound.** Items are spread over [lists](Builder::lists) by their hash, and a list evicts its own. An
+//! * **Each list has an equal share of the bound.** Items are spread over [lists](CacheBuilder::lists) by their hash, and a list evicts its own. An
 //!   item that is larger than a share is an error. There is no sum of all that anybody would have to change.
 //! * **What has expired is not found**, by the cache's [time source](TimeSource). It takes up room until its key is set again or looked for
 //!   by a delete, the hand meets it, or [`expire`](Cache::expire) does.
 //! * **A version belongs to one item** of its key for ever, also if the key was absent in between.
-//! * **Errors hand the item back**, and nothing has happened: [`Rejected`]. (Other items may have been evicted for one that finds no room in memory.)
+//! * **Errors hand the item back**, and nothing has happened: [`PutError`]. (Other items may have been evicted for one that finds no room in memory.)
 //! * **Figures are exact**: [`Cache::stats`] counts each call that has finished.
 //!
 //! # Cost
 //!
 //! | call | progress | cache lines moved |
 //! |---|---|---|
-//! | [`get`](Cache::get), [`observe`](Cache::observe) | wait-free but for the length of a chain (1.4 items on average, if [the expected weight](Builder::expected_weight) is right) | none is written that others write; those of chain and item are read |
+//! | [`get`](Cache::get), [`observe`](Cache::observe) | wait-free but for the length of a chain (1.4 items on average, if [the expected weight](CacheBuilder::expected_weight) is right) | none is written that others write; those of chain and item are read |
 //! | a set of a key that has an item of the same weight | blocking: its chain's lock | chain and lock: one; the old item's; and the domain's and slab's parts: see [`reclaim`](crate::reclaim) and [`slab`](crate::slab) |
 //! | any other set | blocking: its list's lock, and for each eviction and itself a chain's | the list's, its ring's, and for each eviction and each item that the hand spares the item's and its chain's; a thread's notes, for each item put in |
 //! | [`delete`](Cache::delete) | blocking, as above; of an absent key as `get` | the list's, its ring's, the chain's, the item's |
@@ -120,7 +120,7 @@
 #[cfg(not(percolog_loom))]
 mod builder;
 #[cfg(not(percolog_loom))]
-mod calls;
+pub(super) mod calls;
 mod core;
 #[cfg(not(percolog_loom))]
 mod item;
@@ -133,11 +133,11 @@ mod time;
 mod models;
 
 #[cfg(not(percolog_loom))]
-pub use builder::{BuildError, Builder, Stats};
+pub use builder::{CacheBuildError, CacheBuilder, CacheStats};
 #[cfg(not(percolog_loom))]
-pub use calls::{Cache, When};
+pub use calls::PutCondition;
 #[cfg(not(percolog_loom))]
-pub use item::{Item, Iter, Reason, Rejected, Version};
+pub use item::{CacheItem, CacheIter, ItemVersion, PutError, PutReason};
 #[cfg(feature = "std")]
 pub use time::Uptime;
-pub use time::{DefaultTime, Standstill, TimeSource};
+pub use time::{DefaultTime, FrozenTime, TimeSource};

@@ -9,7 +9,7 @@ use super::core::{Condition, Core, Gone, Put, Unfit};
 use super::lists::Lists;
 use super::notes::Slots;
 use super::table::{FOR_EVER, Node, REPLACED, Table};
-use super::time::Standstill;
+use super::time::FrozenTime;
 use crate::cpu::lease::Who;
 use crate::sync::atomic::{AtomicU64, Ordering};
 use crate::sync::{UnsafeCell, explore};
@@ -113,7 +113,7 @@ impl World {
                 // SAFETY: in a section; the node is ours.
                 unsafe {
                     let items = &self.items;
-                    items.put(who, node, condition, &Standstill, &mut gone)
+                    items.put(who, node, condition, &FrozenTime, &mut gone)
                 }
             });
             self.retire(&mut gone);
@@ -146,7 +146,7 @@ impl World {
             unsafe {
                 let found = self
                     .items
-                    .hit(who, hash(key), &Standstill, |other| *other == key);
+                    .hit(who, hash(key), &FrozenTime, |other| *other == key);
                 found.map(|node| node.as_ref().value.number())
             }
         })
@@ -159,7 +159,7 @@ impl World {
             // SAFETY: in a section.
             unsafe {
                 let items = &self.items;
-                items.remove(who, hash(key), &Standstill, is_key, &mut gone)
+                items.remove(who, hash(key), &FrozenTime, is_key, &mut gone)
             }
         });
         self.retire(&mut gone);

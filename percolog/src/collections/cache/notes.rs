@@ -121,7 +121,7 @@ impl Slots {
 
     /// Calls `f` with each note that nobody has looked at. Does nothing if somebody else is at it.
     pub(super) fn read(&self, mut f: impl FnMut(u64)) {
-        let Ok(_guard) = self.reading.try_take() else {
+        let Ok(_guard) = self.reading.try_lock() else {
             return;
         };
         let mut busy = 0;

@@ -12,7 +12,7 @@
 //! For the same reason whatever is met was retired while the section was open, and is not destroyed before it ends.
 
 use crate::counter::memory::{self, Zero};
-use crate::lock::{NodeGuard, NodeLock, TryTakeError};
+use crate::lock::{NodeGuard, NodeLock, TryLockError};
 use crate::sync::atomic::{AtomicPtr, AtomicU32, AtomicU64, Ordering};
 use core::ptr::{self, NonNull};
 
@@ -168,7 +168,7 @@ pub(super) struct Table<K, V> {
 
 /// Takes a lock, also if somebody panicked under it: what a lock of the cache guards is whole whenever code of users runs.
 pub(super) fn take(lock: &NodeLock) -> NodeGuard<'_> {
-    match lock.take() {
+    match lock.lock() {
         Ok(guard) => guard,
         Err(error) => match error.into_guard() {
             Some(mut guard) => {
@@ -250,14 +250,14 @@ impl<K, V> Line<K, V> {
 
     /// Takes the line's lock if nobody has it.
     pub(super) fn try_lock(&self) -> Option<Locked<'_, K, V>> {
-        let guard = match self.lock.try_take() {
+        let guard = match self.lock.try_lock() {
             Ok(guard) => guard,
             // As in `take`.
-            Err(TryTakeError::Poisoned(mut guard)) => {
+            Err(TryLockError::Poisoned(mut guard)) => {
                 guard.clear_poison();
                 guard
             }
-            Err(TryTakeError::WouldBlock | TryTakeError::Freed) => return None,
+            Err(TryLockError::WouldBlock | TryLockError::Freed) => return None,
         };
         Some(Locked {
             line: self,

@@ -69,9 +69,9 @@ impl TimeSource for Uptime {
 
 /// Time that stands still: nothing expires. For programs without an operating system that need no lifetimes.
 #[derive(Debug, Clone, Copy, Default)]
-pub struct Standstill;
+pub struct FrozenTime;
 
-impl TimeSource for Standstill {
+impl TimeSource for FrozenTime {
     fn now(&self) -> u64 {
         0
     }
@@ -83,4 +83,4 @@ pub type DefaultTime = Uptime;
 
 /// What a cache tells the time by if it is not told.
 #[cfg(not(feature = "std"))]
-pub type DefaultTime = Standstill;
+pub type DefaultTime = FrozenTime;

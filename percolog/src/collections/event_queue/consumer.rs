@@ -2,7 +2,7 @@
 
 use super::pace::Pace;
 use super::queue::EventQueue;
-use super::waiting::{Batch, Delivered};
+use super::waiting::{Batch, Delivery};
 use crate::cpu::{Environment, Native};
 #[cfg(feature = "std")]
 use crate::sync::Backoff;
@@ -70,7 +70,7 @@ impl<T: Send, E: Environment> Consumer<'_, T, E> {
     /// # Panics
     /// If the queue is poisoned.
     #[track_caller]
-    pub fn try_next(&mut self) -> Option<Delivered<T>> {
+    pub fn try_next(&mut self) -> Option<Delivery<T>> {
         if let Some(next) = self.taken.get().batch.pop() {
             return Some(next);
         }
@@ -87,14 +87,14 @@ impl<T: Send, E: Environment> Consumer<'_, T, E> {
     /// # Panics
     /// If the queue is poisoned, and where `deliver` does.
     #[track_caller]
-    pub fn drain(&mut self, mut deliver: impl FnMut(Delivered<T>)) -> usize {
+    pub fn drain(&mut self, mut deliver: impl FnMut(Delivery<T>)) -> usize {
         let count = self.hand_out(&mut deliver);
         self.look();
         count + self.hand_out(&mut deliver)
     }
 
     /// What is left of the last look.
-    fn hand_out(&mut self, deliver: &mut impl FnMut(Delivered<T>)) -> usize {
+    fn hand_out(&mut self, deliver: &mut impl FnMut(Delivery<T>)) -> usize {
         let batch = &mut self.taken.get().batch;
         let mut count = 0;
         // One at a time, so that a panic in `deliver` leaves the others.
@@ -110,7 +110,7 @@ impl<T: Send, E: Environment> Consumer<'_, T, E> {
     /// # Panics
     /// If the queue is poisoned.
     #[track_caller]
-    pub fn drain_batch(&mut self, into: &mut Vec<Delivered<T>>) -> usize {
+    pub fn drain_batch(&mut self, into: &mut Vec<Delivery<T>>) -> usize {
         let before = into.len();
         self.taken.get().batch.move_to(into);
         self.look();
@@ -143,7 +143,7 @@ impl<T: Send, E: Environment> Consumer<'_, T, E> {
     /// # Panics
     /// If the queue is poisoned.
     #[track_caller]
-    pub fn wait_next(&mut self) -> Delivered<T> {
+    pub fn wait_next(&mut self) -> Delivery<T> {
         loop {
             self.wait_until(None);
             if let Some(next) = self.taken.get().batch.pop() {
@@ -159,7 +159,7 @@ impl<T: Send, E: Environment> Consumer<'_, T, E> {
     /// # Panics
     /// If the queue is poisoned.
     #[track_caller]
-    pub fn wait_next_for(&mut self, timeout: Duration) -> Option<Delivered<T>> {
+    pub fn wait_next_for(&mut self, timeout: Duration) -> Option<Delivery<T>> {
         // A deadline beyond what the clock can express is none.
         let Some(deadline) = Instant::now().checked_add(timeout) else {
             return Some(self.wait_next());
@@ -193,7 +193,7 @@ impl<T: Send, E: Environment> Consumer<'_, T, E> {
     pub fn wait_drain_for(
         &mut self,
         timeout: Duration,
-        mut deliver: impl FnMut(Delivered<T>),
+        mut deliver: impl FnMut(Delivery<T>),
     ) -> usize {
         // A deadline beyond what the clock can express is none.
         self.wait_until(Instant::now().checked_add(timeout));

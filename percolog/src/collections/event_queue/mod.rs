@@ -2,7 +2,7 @@
 //!
 //! ```
 //! use percolog::collections::EventQueue;
-//! use percolog::collections::event_queue::Delivered;
+//! use percolog::collections::event_queue::Delivery;
 //! use std::thread;
 //!
 //! #[derive(Debug, PartialEq)]
@@ -17,8 +17,8 @@
 //!     });
 //!     let mut changes = CHANGES.consumer().expect("there is no other consumer");
 //!     // Sleeps until there is one; the order is never the other way round, whatever threads push.
-//!     assert_eq!(changes.wait_next(), Delivered::Event(Change::Created("a")));
-//!     assert_eq!(changes.wait_next(), Delivered::Event(Change::Removed("a")));
+//!     assert_eq!(changes.wait_next(), Delivery::Event(Change::Created("a")));
+//!     assert_eq!(changes.wait_next(), Delivery::Event(Change::Removed("a")));
 //! });
 //! ```
 //!
@@ -73,11 +73,9 @@ mod consumer;
 #[cfg(all(test, percolog_loom))]
 mod models;
 mod pace;
-mod queue;
+pub(super) mod queue;
 mod waiting;
 
 pub use consumer::Consumer;
-pub use queue::{Builder, EventQueue};
-pub use waiting::Delivered;
-
-pub use crate::oplog::{Full, Reason, Stats};
+pub use queue::EventQueueBuilder;
+pub use waiting::Delivery;

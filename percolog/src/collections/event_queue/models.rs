@@ -4,7 +4,7 @@
 //! kernel's barrier is one: here both sides have fences.
 
 use super::bell::Bell;
-use super::{Builder, Delivered, EventQueue};
+use super::{Delivery, EventQueue, EventQueueBuilder};
 use crate::engine::models::{Scripted, bind, explore, join};
 use crate::sync::atomic::{AtomicUsize, Ordering};
 use alloc::vec::Vec;
@@ -60,7 +60,7 @@ fn whoever_sleeps_is_woken_by_one_of_two() {
 
 fn queue() -> Arc<EventQueue<u8, Scripted>> {
     bind(0, 0);
-    Arc::new(Builder::new(8).build_in(Scripted::default()))
+    Arc::new(EventQueueBuilder::new(8).build_in(Scripted::default()))
 }
 
 /// The whole queue: a producer, and a consumer that sleeps until there is an event.
@@ -78,7 +78,7 @@ fn an_event_wakes_the_consumer() {
         let consumer = thread::spawn(move || {
             bind(2, 0);
             let mut consumer = queue.consumer().expect("there is no other");
-            assert_eq!(consumer.wait_next(), Delivered::Event(1));
+            assert_eq!(consumer.wait_next(), Delivery::Event(1));
             assert_eq!(consumer.try_next(), None);
         });
         join(producer);
@@ -113,6 +113,6 @@ fn nothing_arrives_that_belongs_before_what_was_delivered() {
         let (queue, mut delivered) = join(consumer);
         let mut consumer = queue.consumer().expect("the other one is gone");
         consumer.drain_batch(&mut delivered);
-        assert_eq!(delivered, [Delivered::Event(1), Delivered::Event(2)]);
+        assert_eq!(delivered, [Delivery::Event(1), Delivery::Event(2)]);
     });
 }

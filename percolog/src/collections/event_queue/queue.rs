@@ -5,7 +5,7 @@ use super::bell::Bell;
 use super::consumer::Taken;
 use super::waiting::{Push, Waiting};
 use crate::cpu::{Environment, Native};
-use crate::oplog::{Full, Logged, Stats};
+use crate::oplog::{Full, LogStats, Logged};
 use crate::sync::{Isolated, SlotLock, const_fn};
 use core::fmt;
 
@@ -16,7 +16,7 @@ use core::fmt;
 /// # Bound and overflow
 ///
 /// At most `capacity` events wait in the merged queue. One that finds it full is dropped, and a single
-/// [`Overflow`](super::Delivered::Overflow) at its place in the order says how many were, one after the other: a consumer that keeps
+/// [`Overflow`](super::Delivery::Overflow) at its place in the order says how many were, one after the other: a consumer that keeps
 /// state of its own then knows that it has to look for itself, and from which event on it need not any more. What the
 /// consumer has taken hold of and not gone through yet is not counted, and neither are events in the cores' own queues: 256 each, and up to
 /// 4096 while a merge is under way.
@@ -55,11 +55,12 @@ const LIMIT: usize = 256;
 /// Limits of an [`EventQueue`] other than the usual ones.
 ///
 /// ```
-/// use percolog::collections::event_queue::{Builder, Delivered, EventQueue};
+/// use percolog::collections::EventQueue;
+/// use percolog::collections::event_queue::{Delivery, EventQueueBuilder};
 ///
-/// static SEEN: EventQueue<&str> = Builder::new(2).build();
+/// static SEEN: EventQueue<&str> = EventQueueBuilder::new(2).build();
 ///
-/// let queue = Builder::new(2).build_merging();
+/// let queue = EventQueueBuilder::new(2).build_merging();
 /// for event in ["a", "a", "b", "c", "d"] {
 ///     queue.push(event);
 /// }
@@ -67,17 +68,17 @@ const LIMIT: usize = 256;
 /// queue.consumer().unwrap().drain_batch(&mut delivered);
 /// assert_eq!(
 ///     delivered,
-///     [Delivered::Event("a"), Delivered::Event("b"), Delivered::Overflow { lost: 2 }],
+///     [Delivery::Event("a"), Delivery::Event("b"), Delivery::Overflow { lost: 2 }],
 /// );
 /// ```
 #[derive(Debug, Clone, Copy)]
 #[must_use]
-pub struct Builder {
+pub struct EventQueueBuilder {
     capacity: usize,
     limit: usize,
 }
 
-impl Builder {
+impl EventQueueBuilder {
     /// For that many events, at least one.
     pub const fn new(capacity: usize) -> Self {
         Self {
@@ -102,6 +103,7 @@ impl Builder {
 
     const_fn! {
         /// The queue, in an environment of its own: for tests that force migrations and clock skew.
+        #[doc(hidden)]
         pub const fn build_in<T: Send, E: Environment>(self, environment: E) -> EventQueue<T, E> {
             self.build_with(None, environment)
         }
@@ -114,6 +116,7 @@ impl Builder {
     }
 
     /// As [`build_merging`](Self::build_merging), in an environment of its own.
+    #[doc(hidden)]
     pub fn build_merging_in<T: Send + PartialEq, E: Environment>(
         self,
         environment: E,
@@ -128,7 +131,7 @@ impl Builder {
             environment: E,
         ) -> EventQueue<T, E> {
             EventQueue {
-                log: crate::oplog::Builder::new()
+                log: crate::oplog::LoggedBuilder::new()
                     .limit(self.limit)
                     .build_in(Waiting::new(self.capacity, same), environment),
                 taken: Isolated::new(SlotLock::new(Taken::new())),
@@ -143,7 +146,7 @@ impl<T: Send> EventQueue<T> {
     const_fn! {
         /// A queue for that many events (at least one). Allocates nothing; usable in statics.
         pub const fn new(capacity: usize) -> Self {
-            Builder::new(capacity).build()
+            EventQueueBuilder::new(capacity).build()
         }
     }
 
@@ -174,7 +177,7 @@ impl<T: Send, E: Environment> EventQueue<T, E> {
     ///
     /// # Errors
     /// Hands the event back if the core's queue has come to where `push` would merge, or is in use by another thread for longer than
-    /// a few pauses. Events that were handed back are in no [`Overflow`](super::Delivered::Overflow).
+    /// a few pauses. Events that were handed back are in no [`Overflow`](super::Delivery::Overflow).
     #[inline]
     #[track_caller]
     pub fn try_push(&self, event: T) -> Result<(), Full<T>> {
@@ -208,7 +211,7 @@ impl<T: Send, E: Environment> EventQueue<T, E> {
 
     /// What deferring has cost so far: here `executed` is how many events have been brought together. Locks each core's queue for
     /// a moment.
-    pub fn stats(&self) -> Stats {
+    pub fn stats(&self) -> LogStats {
         self.log.stats()
     }
 }

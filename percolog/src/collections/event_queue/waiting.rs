@@ -7,7 +7,7 @@ use core::mem;
 
 /// What a consumer is given.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum Delivered<T> {
+pub enum Delivery<T> {
     /// An event.
     Event(T),
     /// At this place in the order so many events, one after the other, found the queue full and were dropped.
@@ -17,7 +17,7 @@ pub enum Delivered<T> {
     },
 }
 
-impl<T> Delivered<T> {
+impl<T> Delivery<T> {
     /// The event, unless it is an overflow.
     pub fn into_event(self) -> Option<T> {
         match self {
@@ -56,22 +56,22 @@ impl<T> Batch<T> {
 
     /// Takes the first one out.
     #[inline]
-    pub(super) fn pop(&mut self) -> Option<Delivered<T>> {
+    pub(super) fn pop(&mut self) -> Option<Delivery<T>> {
         match self.events.pop_front() {
-            Some(event) => Some(Delivered::Event(event)),
+            Some(event) => Some(Delivery::Event(event)),
             None => self.pop_overflow(),
         }
     }
 
-    fn pop_overflow(&mut self) -> Option<Delivered<T>> {
+    fn pop_overflow(&mut self) -> Option<Delivery<T>> {
         let lost = mem::take(&mut self.lost);
-        (lost != 0).then_some(Delivered::Overflow { lost })
+        (lost != 0).then_some(Delivery::Overflow { lost })
     }
 
     /// Moves everything behind what is in `into`.
-    pub(super) fn move_to(&mut self, into: &mut Vec<Delivered<T>>) {
+    pub(super) fn move_to(&mut self, into: &mut Vec<Delivery<T>>) {
         into.reserve(self.len());
-        into.extend(self.events.drain(..).map(Delivered::Event));
+        into.extend(self.events.drain(..).map(Delivery::Event));
         into.extend(self.pop_overflow());
     }
 

@@ -16,7 +16,7 @@ mod order;
 
 use self::order::Order;
 use crate::cpu::{Environment, Native};
-use crate::oplog::{self, Absorb, Drained, Logged, MemoryUsage, Operation, Policy, Stats};
+use crate::oplog::{self, Absorb, Drained, LogStats, Logged, MemoryUsage, Operation, Policy};
 use crate::sync::const_fn;
 use alloc::vec::Vec;
 use core::borrow::Borrow;
@@ -155,14 +155,14 @@ impl<K: Eq + Send> Operation<Order<K>> for Edit<K> {
 #[derive(Debug, Clone, Copy)]
 #[must_use]
 pub struct LruBuilder {
-    log: oplog::Builder,
+    log: oplog::LoggedBuilder,
 }
 
 impl LruBuilder {
     /// The usual limit, and touches that may be discarded.
     pub const fn new() -> Self {
         Self {
-            log: oplog::Builder::new().policy(Policy::MergeOrDiscard),
+            log: oplog::LoggedBuilder::new().policy(Policy::MergeOrDiscard),
         }
     }
 
@@ -203,6 +203,7 @@ impl LruBuilder {
 
     const_fn! {
         /// The object, in an environment of its own: for tests that force migrations and clock skew.
+        #[doc(hidden)]
         pub const fn build_in<K: Hash + Eq + Send, S, E: Environment>(
             self,
             hasher: S,
@@ -374,8 +375,8 @@ impl<K: Hash + Eq + Send, S: BuildHasher, E: Environment> Lru<K, S, E> {
         self.log.memory_usage()
     }
 
-    /// What deferring has cost; [`discarded`](Stats::discarded) is the number of touches that were.
-    pub fn stats(&self) -> Stats {
+    /// What deferring has cost; [`discarded`](LogStats::discarded) is the number of touches that were.
+    pub fn stats(&self) -> LogStats {
         self.log.stats()
     }
 }

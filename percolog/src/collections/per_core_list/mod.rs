@@ -196,6 +196,7 @@ impl<T> PerCoreList<T> {
 impl<T, E> PerCoreList<T, E> {
     const_fn! {
         /// An empty list in an environment of its own: for tests that say which core they are on.
+        #[doc(hidden)]
         #[must_use]
         pub const fn new_in(environment: E) -> Self {
             Self {

@@ -34,7 +34,7 @@
 //!
 //! Boyd-Wickizer, *Optimizing Communication Bottlenecks in Multiprocessor Operating System Kernels*, §5.2.2 and §6.2
 //! (absorption). There a set cancels pairs, which is right only for what is added once and removed once; see
-//! [`Absorb::Begin`](crate::oplog::Absorb::Begin) for those.
+//! [`Absorb::Add`](crate::oplog::Absorb::Add) for those.
 
 mod change;
 mod state;
@@ -43,7 +43,8 @@ pub use state::SetState;
 
 use crate::cpu::{Environment, Native};
 use crate::oplog::{
-    Builder, Drained, Full, Logged, MemoryUsage, Shared, Stats, SynchronizeError, Synchronized,
+    Drained, Full, LogStats, Logged, LoggedBuilder, MemoryUsage, ReadGuard, SynchronizeError,
+    Synchronized,
 };
 use crate::sync::const_fn;
 use alloc::collections::BTreeSet;
@@ -103,7 +104,7 @@ impl<K: Hash + Eq + Send, S: SetState<K>> Set<K, S> {
         /// assert!(names.contains(&"ada") && names.contains(&"grace"));
         /// ```
         pub const fn new(state: S) -> Self {
-            Self::build(Builder::new(), state)
+            Self::build(LoggedBuilder::new(), state)
         }
     }
 
@@ -112,18 +113,18 @@ impl<K: Hash + Eq + Send, S: SetState<K>> Set<K, S> {
         ///
         /// ```
         /// use percolog::collections::Set;
-        /// use percolog::oplog::{Builder, Policy};
+        /// use percolog::oplog::{LoggedBuilder, Policy};
         /// use std::collections::BTreeSet;
         ///
         /// // Each core changes up to 1000 keys again and again.
-        /// static BUSY: Set<u32> = Set::build(Builder::new().limit(1000), BTreeSet::new());
+        /// static BUSY: Set<u32> = Set::build(LoggedBuilder::new().limit(1000), BTreeSet::new());
         /// for key in 0..100_000 {
         ///     BUSY.insert(key % 500);
         /// }
         /// assert_eq!(BUSY.stats().merges, 0);
         /// assert_eq!(BUSY.len(), 500);
         /// ```
-        pub const fn build(builder: Builder, state: S) -> Self {
+        pub const fn build(builder: LoggedBuilder, state: S) -> Self {
             Self::build_in(builder, state, Native)
         }
     }
@@ -132,7 +133,8 @@ impl<K: Hash + Eq + Send, S: SetState<K>> Set<K, S> {
 impl<K: Hash + Eq + Send, S: SetState<K>, E: Environment> Set<K, S, E> {
     const_fn! {
         /// Wraps a set in an environment of its own: for tests that force migrations and clock skew.
-        pub const fn build_in(builder: Builder, state: S, environment: E) -> Self {
+        #[doc(hidden)]
+        pub const fn build_in(builder: LoggedBuilder, state: S, environment: E) -> Self {
             Self { log: builder.build_in(state, environment) }
         }
     }
@@ -165,12 +167,12 @@ impl<K: Hash + Eq + Send, S: SetState<K>, E: Environment> Set<K, S, E> {
     ///
     /// ```
     /// use percolog::collections::Set;
-    /// use percolog::oplog::{Builder, Reason};
+    /// use percolog::oplog::{LoggedBuilder, FullReason};
     ///
-    /// let set: Set<String> = Set::build(Builder::new().limit(1), Default::default());
+    /// let set: Set<String> = Set::build(LoggedBuilder::new().limit(1), Default::default());
     /// assert!(set.try_insert("one".into()).is_ok());
     /// let full = set.try_insert("two".into()).unwrap_err();
-    /// assert_eq!((full.operation.as_str(), full.reason), ("two", Reason::Limit));
+    /// assert_eq!((full.operation.as_str(), full.reason), ("two", FullReason::Limit));
     /// ```
     #[inline]
     #[track_caller]
@@ -265,7 +267,7 @@ impl<K: Hash + Eq + Send, S: SetState<K>, E: Environment> Set<K, S, E> {
     /// assert!(set.read().iter().eq(&[1, 2, 3]));
     /// ```
     #[track_caller]
-    pub fn read(&self) -> Shared<'_, S>
+    pub fn read(&self) -> ReadGuard<'_, S>
     where
         S: Sync,
     {
@@ -291,7 +293,7 @@ impl<K: Hash + Eq + Send, S: SetState<K>, E: Environment> Set<K, S, E> {
     ///
     /// # Errors
     /// If another thread or this one has the set, or it is poisoned.
-    pub fn try_read(&self) -> Result<Shared<'_, S>, SynchronizeError<Shared<'_, S>>>
+    pub fn try_read(&self) -> Result<ReadGuard<'_, S>, SynchronizeError<ReadGuard<'_, S>>>
     where
         S: Sync,
     {
@@ -334,7 +336,7 @@ impl<K: Hash + Eq + Send, S: SetState<K>, E: Environment> Set<K, S, E> {
     }
 
     /// What deferring has cost so far, and how much never had to be executed; see [`Logged::stats`].
-    pub fn stats(&self) -> Stats {
+    pub fn stats(&self) -> LogStats {
         self.log.stats()
     }
 

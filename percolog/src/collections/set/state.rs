@@ -12,7 +12,7 @@ use std::collections::HashSet;
 /// takes the same short time however large the set is. Write it for a set of your own to use that one:
 ///
 /// ```
-/// use percolog::collections::{Set, set::SetState};
+/// use percolog::collections::{Set, SetState};
 ///
 /// /// The numbers below 64, as bits.
 /// #[derive(Default)]

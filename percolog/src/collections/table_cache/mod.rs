@@ -195,6 +195,7 @@ impl<K, V, S> TableCache<K, V, S> {
 impl<K, V, S, E> TableCache<K, V, S, E> {
     const_fn! {
         /// An empty table in an environment of its own: for tests that say which core they are on.
+        #[doc(hidden)]
         #[must_use]
         pub const fn new_in(hasher: S, environment: E) -> Self {
             Self {

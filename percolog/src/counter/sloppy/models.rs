@@ -4,12 +4,12 @@
 //! borrow checker, which lets nobody use a counter that is dropped.
 
 use super::spares::{Account, Bank, give_centrally, take_centrally};
-use crate::cpu::barrier::Mode;
+use crate::cpu::barrier::BarrierMode;
 use crate::sync::atomic::{AtomicI64, AtomicUsize, Ordering};
 use loom::sync::Arc;
 use loom::thread;
 
-const MODE: Mode = Mode::Fence;
+const MODE: BarrierMode = BarrierMode::Fence;
 
 struct World {
     bank: Bank,

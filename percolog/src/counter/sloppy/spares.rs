@@ -28,7 +28,7 @@ use crate::counter::ids::{Place, Places};
 use crate::counter::memory::Zero;
 use crate::counter::rows::Rows;
 use crate::cpu;
-use crate::cpu::barrier::{self, Mode};
+use crate::cpu::barrier::{self, BarrierMode};
 use crate::cpu::biased_lock::{BiasedLock, Owned, Refused, visit_all};
 use crate::cpu::lease::{self, LEASES};
 use crate::cpu::undivided::{is_forking, undivided};
@@ -56,7 +56,7 @@ impl Spares {
     /// # Safety
     /// The caller holds the lease of the row.
     #[inline(always)]
-    unsafe fn enter(&self, mode: Mode) -> Option<Owned<'_, u64>> {
+    unsafe fn enter(&self, mode: BarrierMode) -> Option<Owned<'_, u64>> {
         // What interrupts between this and the next step is outside again when that is made.
         if self.0.is_owned() {
             return None;
@@ -147,7 +147,13 @@ impl Bank {
     /// # Safety
     /// The caller holds the lease.
     #[inline(always)]
-    pub(super) unsafe fn take(&self, account: &Account, lease: usize, n: u64, mode: Mode) -> bool {
+    pub(super) unsafe fn take(
+        &self,
+        account: &Account,
+        lease: usize,
+        n: u64,
+        mode: BarrierMode,
+    ) -> bool {
         let Some(share) = self.rows.find(lease, account.place()) else {
             return false;
         };
@@ -175,7 +181,7 @@ impl Bank {
         central: &AtomicI64,
         lease: usize,
         n: u64,
-        mode: Mode,
+        mode: BarrierMode,
     ) -> bool {
         let Some(share) = self.rows.find(lease, account.place()) else {
             return false;
@@ -200,7 +206,7 @@ impl Bank {
     /// Runs a change of two words that no `fork` may cut in two; `false`, and nothing happened, if somebody forks.
     ///
     /// The caller holds the lease, and is inside one of its shares.
-    fn unless_forking(&self, lease: usize, mode: Mode, change: impl FnOnce()) -> bool {
+    fn unless_forking(&self, lease: usize, mode: BarrierMode, change: impl FnOnce()) -> bool {
         let Some(row) = self.rows.row(lease) else {
             return false;
         };
@@ -222,7 +228,7 @@ impl Bank {
 
     /// Waits for changes under way. Somebody forks, and has said so: none begins.
     #[cfg(not(percolog_loom))]
-    pub(super) fn wait_before_a_fork(&self, mine: Option<usize>, mode: Mode) {
+    pub(super) fn wait_before_a_fork(&self, mine: Option<usize>, mode: BarrierMode) {
         if self.rows.rows().next().is_none() || !barrier::heavy(mode) {
             return;
         }
@@ -256,7 +262,7 @@ impl Bank {
         &self,
         account: &Account,
         central: &AtomicI64,
-        mode: Mode,
+        mode: BarrierMode,
     ) -> Result<i64, Refused> {
         self.at_one_moment(
             account,
@@ -275,7 +281,7 @@ impl Bank {
         &self,
         account: &Account,
         central: &AtomicI64,
-        mode: Mode,
+        mode: BarrierMode,
     ) -> Result<i64, Refused> {
         self.at_one_moment(account, mode, core::mem::take, |all| {
             // Both orderings: as in `in_use`, and as in `give_centrally`.
@@ -291,7 +297,7 @@ impl Bank {
     fn at_one_moment(
         &self,
         account: &Account,
-        mode: Mode,
+        mode: BarrierMode,
         visit: impl Fn(&mut u64) -> u64,
         then: impl Fn(u64) -> i64,
     ) -> Result<i64, Refused> {
@@ -301,7 +307,7 @@ impl Bank {
     fn look(
         &self,
         account: &Account,
-        mode: Mode,
+        mode: BarrierMode,
         visit: &impl Fn(&mut u64) -> u64,
         then: &impl Fn(u64) -> i64,
     ) -> Result<i64, Refused> {
@@ -359,7 +365,7 @@ impl Bank {
 #[cfg(test)]
 impl Bank {
     /// What is in each touched share.
-    pub(super) fn spares(&self, account: &Account, mode: Mode) -> Vec<u64> {
+    pub(super) fn spares(&self, account: &Account, mode: BarrierMode) -> Vec<u64> {
         let shares: Vec<_> = self
             .rows
             .iter(account.place())
@@ -383,7 +389,7 @@ impl Bank {
         &self,
         account: &Account,
         lease: usize,
-        mode: Mode,
+        mode: BarrierMode,
         f: impl FnOnce(),
     ) {
         let share = self.rows.touch(lease, self.places.of(&account.place));

@@ -2,7 +2,7 @@
 
 use super::SloppyCounter;
 use super::spares::{Account, Bank, give_centrally, take_centrally};
-use crate::cpu::barrier::{self, Mode};
+use crate::cpu::barrier::{self, BarrierMode};
 use crate::cpu::lease;
 #[cfg(unix)]
 use crate::cpu::process::in_tests::forking;
@@ -17,7 +17,7 @@ struct World {
     bank: Bank,
     account: Account,
     central: AtomicI64,
-    mode: Mode,
+    mode: BarrierMode,
 }
 
 impl World {

@@ -22,7 +22,7 @@
 mod verify;
 
 #[cfg(feature = "std")]
-pub use verify::{Pair, Skew, VerifyError, verify};
+pub use verify::{ClockPair, Skew, VerifyError, verify};
 
 use crate::sync::global::{AtomicU8, AtomicU64, Ordering};
 use core::fmt;
@@ -30,7 +30,7 @@ use core::fmt;
 /// Where stamps come from.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
-pub enum Source {
+pub enum ClockSource {
     /// The processor's time stamp counter (x86-64).
     Tsc,
     /// The processor's counter register (aarch64).
@@ -41,7 +41,7 @@ pub enum Source {
     Platform,
 }
 
-impl fmt::Display for Source {
+impl fmt::Display for ClockSource {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Self::Tsc => "time stamp counter",
@@ -55,9 +55,9 @@ impl fmt::Display for Source {
 /// What is known of the clock.
 #[derive(Debug, Clone)]
 #[non_exhaustive]
-pub struct Health {
+pub struct ClockHealth {
     /// Where stamps come from now.
-    pub source: Source,
+    pub source: ClockSource,
     /// Why from there.
     pub why: &'static str,
     /// Whether a merge has met a stamp that was out of order or in the future.
@@ -302,11 +302,11 @@ fn kernel_keeps_time_by(name: &str) -> bool {
 
 /// What is known of the clock.
 #[must_use]
-pub fn health() -> Health {
+pub fn health() -> ClockHealth {
     let violations = VIOLATIONS.load(Ordering::Relaxed);
     let sick = violations != 0;
     let (source, why) = source_and_reason(sick);
-    Health {
+    ClockHealth {
         source,
         why,
         sick,
@@ -317,23 +317,23 @@ pub fn health() -> Health {
 const SICK: &str = "a merge met a stamp that was out of order or in the future";
 
 #[cfg(not(feature = "std"))]
-fn source_and_reason(sick: bool) -> (Source, &'static str) {
+fn source_and_reason(sick: bool) -> (ClockSource, &'static str) {
     if sick {
-        (Source::SharedCounter, SICK)
+        (ClockSource::SharedCounter, SICK)
     } else {
-        (Source::Platform, "the program says so")
+        (ClockSource::Platform, "the program says so")
     }
 }
 
 #[cfg(feature = "std")]
-fn source_and_reason(sick: bool) -> (Source, &'static str) {
+fn source_and_reason(sick: bool) -> (ClockSource, &'static str) {
     if sick {
-        return (Source::SharedCounter, SICK);
+        return (ClockSource::SharedCounter, SICK);
     }
     match trusted() {
-        Ok(why) if cfg!(target_arch = "aarch64") => (Source::CounterRegister, why),
-        Ok(why) => (Source::Tsc, why),
-        Err(why) => (Source::SharedCounter, why),
+        Ok(why) if cfg!(target_arch = "aarch64") => (ClockSource::CounterRegister, why),
+        Ok(why) => (ClockSource::Tsc, why),
+        Err(why) => (ClockSource::SharedCounter, why),
     }
 }
 

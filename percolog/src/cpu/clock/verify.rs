@@ -16,7 +16,7 @@ use std::vec::Vec;
 /// from these two processors cannot be trusted to order updates.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
-pub struct Pair {
+pub struct ClockPair {
     /// One processor, by the operating system's number.
     pub from: usize,
     /// The other.
@@ -27,7 +27,7 @@ pub struct Pair {
     pub back: i64,
 }
 
-impl Pair {
+impl ClockPair {
     /// How far `to`'s clock is ahead of `from`'s, in ticks, if both ways take equally long.
     #[must_use]
     pub const fn skew(&self) -> i64 {
@@ -46,7 +46,7 @@ impl Pair {
 #[non_exhaustive]
 pub struct Skew {
     /// Every pair of processors the process may run on.
-    pub pairs: Vec<Pair>,
+    pub pairs: Vec<ClockPair>,
     /// Ticks of the clock in a second, measured meanwhile.
     pub ticks_per_second: f64,
 }
@@ -55,7 +55,7 @@ impl Skew {
     /// Whether every hand-off between every two processors arrived later than it was sent.
     #[must_use]
     pub fn is_causal(&self) -> bool {
-        self.pairs.iter().all(Pair::is_causal)
+        self.pairs.iter().all(ClockPair::is_causal)
     }
 
     /// The largest skew of any pair, in ticks, without its sign.
@@ -133,7 +133,7 @@ struct Wire(AtomicU64);
 /// Stops the other side if this one fails.
 const CLOSED: u64 = u64::MAX;
 
-fn measure(from: usize, to: usize, rounds: u32) -> Result<Pair, VerifyError> {
+fn measure(from: usize, to: usize, rounds: u32) -> Result<ClockPair, VerifyError> {
     let wires = [Wire::default(), Wire::default()];
     std::thread::scope(|scope| {
         let start = |cpu: usize, first: bool| {
@@ -169,7 +169,7 @@ fn measure(from: usize, to: usize, rounds: u32) -> Result<Pair, VerifyError> {
         let forth = other
             .join()
             .unwrap_or_else(|panic| std::panic::resume_unwind(panic));
-        Ok(Pair {
+        Ok(ClockPair {
             from,
             to,
             forth: forth.map_err(VerifyError::Affinity)?,

@@ -5,7 +5,7 @@ use super::evict::Eviction;
 use super::object::Lent;
 use crate::cpu::{self, CoreId, Environment};
 use crate::engine::gate::Door;
-use crate::engine::limits::{Full, Policy, Reason};
+use crate::engine::limits::{Full, FullReason, Policy};
 use crate::engine::object::{Refusal, Wait};
 use crate::engine::queue::{Absorbed, Queue};
 use crate::engine::room::{Crowded, merge_or_grow, merge_unless_busy};
@@ -247,7 +247,7 @@ impl<S, Q: Queue<S>, E: Environment> Cache<S, Q, E> {
             }),
             Policy::Grow | Policy::Full => Err(Full {
                 operation,
-                reason: Reason::Limit,
+                reason: FullReason::Limit,
             }),
             Policy::Discard => {
                 self.discard(object, operation);
@@ -379,7 +379,7 @@ impl<S, Q: Queue<S>, E: Environment> Cache<S, Q, E> {
             let table = self.table(slot);
             let busy = |operation| Full {
                 operation,
-                reason: Reason::Busy,
+                reason: FullReason::Busy,
             };
             let Some(mut held) = table.places[self.place(object)].lock_briefly() else {
                 return Err(busy(operation));
@@ -404,7 +404,7 @@ impl<S, Q: Queue<S>, E: Environment> Cache<S, Q, E> {
                 here.absorb::<S>(self, operation, early, origin)
                     .map_err(|operation| Full {
                         operation,
-                        reason: Reason::Limit,
+                        reason: FullReason::Limit,
                     })?
             };
             drop(held);

@@ -213,12 +213,12 @@ impl<S, Q: Queue<S>, E: Environment> Cache<S, Q, E> {
     }
 
     /// What the cache has, and what it has cost. Locks each place of each slot for a moment.
-    pub(crate) fn stats(&self) -> CacheStats {
-        let mut stats = CacheStats {
+    pub(crate) fn stats(&self) -> LogCacheStats {
+        let mut stats = LogCacheStats {
             clock_violations: self.account.clock_violations.get(),
-            ..CacheStats::default()
+            ..LogCacheStats::default()
         };
-        let count = |queue: &LentQueue<Q>, stats: &mut CacheStats| {
+        let count = |queue: &LentQueue<Q>, stats: &mut LogCacheStats| {
             stats.pending += queue.queue.len();
             stats.queue_bytes += queue.queue.memory();
             stats.absorbed += queue.absorbed;
@@ -320,7 +320,7 @@ impl<S, Q> Side<S, Q> {
 /// What a log cache holds, and what it has cost so far.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 #[non_exhaustive]
-pub struct CacheStats {
+pub struct LogCacheStats {
     /// Slots that have updated an object of the cache.
     pub slots: usize,
     /// Queues that there are.

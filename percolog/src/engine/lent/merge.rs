@@ -6,7 +6,7 @@ use super::object::Lent;
 use crate::cpu::{CoreId, Environment};
 use crate::engine::contained::contained;
 use crate::engine::gate::{Door, is_panicking};
-use crate::engine::guard::{Shared, SynchronizeError, Synchronized};
+use crate::engine::guard::{ReadGuard, SynchronizeError, Synchronized};
 use crate::engine::limits::OnDrop;
 use crate::engine::object::{Refusal, Wait};
 use crate::engine::queue::Queue;
@@ -351,7 +351,7 @@ impl<S, Q: Queue<S>, E: Environment> Cache<S, Q, E> {
         &self,
         object: &'a Lent<S>,
         wait: Wait,
-    ) -> Result<Shared<'a, S>, SynchronizeError<Shared<'a, S>>>
+    ) -> Result<ReadGuard<'a, S>, SynchronizeError<ReadGuard<'a, S>>>
     where
         S: Sync,
     {
@@ -370,7 +370,7 @@ impl<S, Q: Queue<S>, E: Environment> Cache<S, Q, E> {
         if clean || poisoned {
             // SAFETY: we went through the door for shared use, and the state is only read through the pointer.
             let guard = object.state.with(|state| unsafe {
-                Shared::new(door, NonNull::new_unchecked(state.cast_mut()))
+                ReadGuard::new(door, NonNull::new_unchecked(state.cast_mut()))
             });
             return if poisoned {
                 Err(SynchronizeError::Poisoned(guard))

@@ -55,6 +55,6 @@ mod merge;
 mod models;
 mod object;
 
-pub use cache::CacheStats;
+pub use cache::LogCacheStats;
 pub(crate) use cache::{Cache, CacheOptions};
 pub(crate) use object::Lent;

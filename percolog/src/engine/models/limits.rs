@@ -1,7 +1,7 @@
 //! What happens at the limit, with queues of one operation.
 
 use super::{explore, join, journal, narrow, spawn_on};
-use crate::engine::{Drained, Options, Policy, Reason};
+use crate::engine::{Drained, FullReason, Options, Policy};
 use alloc::vec::Vec;
 
 /// While another thread has the object, an updater's queue grows to the hard limit; then the updater
@@ -81,7 +81,9 @@ fn full_hands_the_operation_back() {
         journal.note(1);
         let updater = spawn_on(0, 0, &journal, |journal| {
             let full = journal.try_queue(2, None).err()?;
-            assert!(full.operation == 2 && matches!(full.reason, Reason::Limit | Reason::Busy));
+            assert!(
+                full.operation == 2 && matches!(full.reason, FullReason::Limit | FullReason::Busy)
+            );
             Some(full.reason)
         });
         let shown = journal.shown();
@@ -93,7 +95,7 @@ fn full_hands_the_operation_back() {
         let again = journal.queue(3, None);
         assert!(again.is_ok(), "the merge has made room");
         let full = journal.queue(4, None).expect_err("at the limit");
-        assert_eq!((full.operation, full.reason), (4, Reason::Limit));
+        assert_eq!((full.operation, full.reason), (4, FullReason::Limit));
     });
 }
 

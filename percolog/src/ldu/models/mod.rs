@@ -5,7 +5,7 @@
 
 mod fifo;
 
-use super::{Bag, Builder, Deferred, Entry, Refused, Variant};
+use super::{Bag, Deferred, DeferredBuilder, Entry, UpdateError, Variant};
 use crate::engine::models::{Scripted, bind, explore, join};
 use loom::sync::Arc;
 use loom::thread;
@@ -14,7 +14,7 @@ type Subject = Deferred<Bag<Arc<()>>, Scripted>;
 
 fn subject(variant: Variant) -> Arc<Subject> {
     Arc::new(
-        Builder::new()
+        DeferredBuilder::new()
             .variant(variant)
             .build_in(Bag::new(), Scripted::default()),
     )
@@ -40,7 +40,7 @@ fn what_has_returned_is_seen(variant: Variant) {
             move || {
                 bind(1, 0);
                 let outcome = subject.insert(&entry);
-                assert!(matches!(outcome, Ok(()) | Err(Refused::Present)));
+                assert!(matches!(outcome, Ok(()) | Err(UpdateError::Present)));
             }
         });
         let second = thread::spawn({
@@ -154,7 +154,7 @@ fn while_room_is_made(other: impl Fn(&Subject, Entry<Arc<()>>) + Copy + Send + S
     explore(move || {
         bind(0, 0);
         let subject = Arc::new(
-            Builder::new()
+            DeferredBuilder::new()
                 .limit(1)
                 .build_in(Bag::new(), Scripted::default()),
         );
@@ -338,7 +338,7 @@ fn bound_to_one_container() {
                 bind(slot, 0);
                 match to.insert(&entry) {
                     Ok(()) => true,
-                    Err(Refused::Elsewhere) => false,
+                    Err(UpdateError::Elsewhere) => false,
                     Err(other) => panic!("{other}"),
                 }
             })

@@ -5,10 +5,10 @@
 //! claim of quiescence that is wrong.
 
 use super::super::collector::{Collector, MARGIN};
-use super::super::options::{Clock, Optimizations, Options};
+use super::super::options::{DomainClock, DomainOptions, Optimizations};
 use super::super::queue::Retired;
 use super::super::records::Record;
-use crate::cpu::barrier::Mode;
+use crate::cpu::barrier::BarrierMode;
 use crate::cpu::{CoreId, Environment};
 use crate::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::boxed::Box;
@@ -57,10 +57,15 @@ impl Environment for Skewed {
 }
 
 fn collector(optimizations: Optimizations) -> Collector<Skewed> {
-    let options = Options::new()
-        .clock(Clock::Tsc)
+    let options = DomainOptions::new()
+        .clock(DomainClock::Tsc)
         .optimizations(optimizations);
-    Collector::new(options, Skewed(AtomicU64::new(1 << 40)), Mode::Fence, true)
+    Collector::new(
+        options,
+        Skewed(AtomicU64::new(1 << 40)),
+        BarrierMode::Fence,
+        true,
+    )
 }
 
 /// Each optimization that decides what a scan believes, on and off.

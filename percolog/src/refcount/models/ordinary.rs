@@ -12,7 +12,7 @@ fn a_clone_while_it_becomes_ordinary() {
         loom::model(move || {
             let world = World::new(1);
             let clone = move |world: &World| world.add_by(lease, 0, 1);
-            both(&world, clone, |world| world.make_ordinary(0));
+            both(&world, clone, |world| world.switch_to_atomic(0));
             assert_eq!((world.in_rows(0), world.sum(0)), ([0; 3], 2));
             assert!(!world.add(1, 0, -1) && !world.has_died(0));
             assert!(world.add(0, 0, -1) && world.has_died(0));
@@ -45,7 +45,7 @@ fn a_drop_while_it_becomes_ordinary() {
                 died
             },
             move |world| {
-                world.make_ordinary(0);
+                world.switch_to_atomic(0);
                 let died = world.add(0, 0, -1);
                 if died {
                     look(&by_other);
@@ -63,7 +63,7 @@ fn a_candidate_becomes_ordinary() {
     loom::model(|| {
         let world = with_a_reference_on_row_1();
         let die = |world: &World| {
-            world.make_ordinary(0);
+            world.switch_to_atomic(0);
             assert!(world.add(1, 0, -1));
         };
         both(&world, die, World::round);
@@ -83,7 +83,7 @@ fn candidates_beside_one_that_becomes_ordinary() {
         world.add(0, 0, -1);
         world.add(0, 1, -1);
         world.empty(0);
-        both(&world, |world| world.make_ordinary(0), World::round);
+        both(&world, |world| world.switch_to_atomic(0), World::round);
         world.round();
         assert!(world.has_died(1) && !world.has_died(0));
         assert!(world.add(0, 0, -1));
@@ -95,7 +95,7 @@ fn candidates_beside_one_that_becomes_ordinary() {
 fn an_upgrade_and_the_last_drop_of_an_ordinary_one() {
     loom::model(|| {
         let world = World::new(1);
-        world.make_ordinary(0);
+        world.switch_to_atomic(0);
         let (upgraded, died) = both(
             &world,
             |world| world.upgrade(1, 0),
@@ -113,7 +113,7 @@ fn an_upgrade_while_it_becomes_ordinary() {
     loom::model(|| {
         let world = World::new(1);
         let end = |world: &World| {
-            world.make_ordinary(0);
+            world.switch_to_atomic(0);
             world.add(0, 0, -1)
         };
         let (upgraded, died) = both(&world, |world| world.upgrade(1, 0), end);
@@ -128,7 +128,7 @@ fn an_upgrade_while_it_becomes_ordinary() {
 fn an_upgrade_and_an_exclusive_use_of_an_ordinary_one() {
     loom::model(|| {
         let world = World::new(1);
-        world.make_ordinary(0);
+        world.switch_to_atomic(0);
         let alone = |world: &World| {
             let count = &world.counts[0];
             let alone = world.collector.exactly(MODE, [count], |[sum]| {
@@ -152,7 +152,7 @@ fn two_make_it_ordinary() {
         world.add(1, 0, 1);
         let end = |lease| {
             move |world: &World| {
-                world.make_ordinary(0);
+                world.switch_to_atomic(0);
                 world.add(lease, 0, -1)
             }
         };
@@ -166,7 +166,7 @@ fn two_make_it_ordinary() {
 fn a_reference_of_an_old_generation_of_an_ordinary_one() {
     loom::model(|| {
         let world = World::new(1);
-        world.make_ordinary(0);
+        world.switch_to_atomic(0);
         let generation = Arc::new(Generation::new());
         let seen = generation.current().expect("nobody changes it");
         let look_up = {

@@ -3,7 +3,9 @@
 use crate::common::machine::{Machine, stand_on};
 use crate::common::share::share;
 use crate::event_queue::plain::Plain;
-use percolog::collections::event_queue::{Builder, Delivered, EventQueue, Reason};
+use percolog::collections::EventQueue;
+use percolog::collections::event_queue::{Delivery, EventQueueBuilder};
+use percolog::oplog::FullReason;
 use proptest::prelude::*;
 use std::collections::VecDeque;
 use std::time::Duration;
@@ -49,7 +51,7 @@ proptest! {
         limit in 1..6usize,
         merging: bool,
     ) {
-        let builder = Builder::new(capacity).limit(limit);
+        let builder = EventQueueBuilder::new(capacity).limit(limit);
         let machine = Machine::exact(&SLOTS);
         let queue: EventQueue<u8, Machine> =
             if merging { builder.build_merging_in(machine) } else { builder.build_in(machine) };
@@ -68,7 +70,7 @@ proptest! {
                     stand_on(SLOTS[slot]);
                     match queue.try_push(event) {
                         Ok(()) => plain.push(event, capacity, merging),
-                        Err(full) => prop_assert_eq!((full.operation, full.reason), (event, Reason::Limit)),
+                        Err(full) => prop_assert_eq!((full.operation, full.reason), (event, FullReason::Limit)),
                     }
                 }
                 Step::Extend(slot, events) => {
@@ -92,7 +94,7 @@ proptest! {
                     prop_assert_eq!(delivered, expected);
                 }
                 Step::DrainBatch => {
-                    let mut delivered = vec![Delivered::Event(99)];
+                    let mut delivered = vec![Delivery::Event(99)];
                     let count = consumer.drain_batch(&mut delivered);
                     prop_assert_eq!(count + 1, delivered.len());
                     let expected: Vec<_> = taken.drain(..).chain(plain.take()).collect();

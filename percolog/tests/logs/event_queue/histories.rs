@@ -6,8 +6,10 @@ use crate::common::machine::{Machine, be_moved, stand_on};
 use crate::common::seed::seed;
 use crate::common::share::share;
 use crate::event_queue::plain::Plain;
-use percolog::collections::event_queue::{Builder, Delivered, EventQueue};
-use percolog::cpu::{self, CoreId, Environment, Native};
+use percolog::collections::EventQueue;
+use percolog::collections::event_queue::{Delivery, EventQueueBuilder};
+use percolog::cpu::{self, CoreId};
+use percolog::testing::{Environment, Native};
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::thread;
 use todc_utils::specifications::Specification;
@@ -25,7 +27,7 @@ const CAPACITY: usize = 4;
 #[derive(Debug, Clone, PartialEq)]
 enum Act {
     Push(u8),
-    Take(Vec<Delivered<u8>>),
+    Take(Vec<Delivery<u8>>),
 }
 
 struct Sequential<const MERGING: bool>;
@@ -103,7 +105,7 @@ fn stays_linearizable<const MERGING: bool, E: Environment + Sync>(
 ) {
     let mut chance = fastrand::Rng::with_seed(seed());
     for _ in 0..share(WINDOWS) {
-        let builder = Builder::new(CAPACITY).limit(chance.usize(1..=3));
+        let builder = EventQueueBuilder::new(CAPACITY).limit(chance.usize(1..=3));
         let queue = if MERGING {
             builder.build_merging_in(environment())
         } else {
@@ -147,12 +149,12 @@ fn with_skew_within_the_bound() {
 /// The checker tells good from bad.
 #[test]
 fn what_no_plain_queue_does_is_not_linearizable() {
-    let event = Delivered::Event;
+    let event = Delivery::Event;
     let wrong = [
         vec![event(2), event(1)],
         vec![event(1)],
         vec![event(1), event(2), event(2)],
-        vec![event(1), Delivered::Overflow { lost: 1 }],
+        vec![event(1), Delivery::Overflow { lost: 1 }],
     ];
     for seen in wrong {
         let history = [
@@ -205,7 +207,7 @@ fn a_push_that_is_held_up_comes_behind_what_was_delivered_meanwhile() {
         now: AtomicU64::new(1),
         stage: AtomicUsize::new(1),
     };
-    let queue = Builder::new(10).build_in(&machine);
+    let queue = EventQueueBuilder::new(10).build_in(&machine);
     let mut delivered = Vec::new();
     thread::scope(|scope| {
         let late = scope.spawn(|| {
@@ -222,6 +224,6 @@ fn a_push_that_is_held_up_comes_behind_what_was_delivered_meanwhile() {
         queue.push(3);
         assert_eq!(consumer.drain_batch(&mut delivered), 2);
     });
-    assert_eq!(delivered, [2, 1, 3].map(Delivered::Event));
+    assert_eq!(delivered, [2, 1, 3].map(Delivery::Event));
     assert_eq!(queue.stats().clock_violations, 0);
 }

@@ -1,7 +1,8 @@
 //! A consumer that takes events while they come, and sleeps while none do.
 
 use crate::common::share::share;
-use percolog::collections::event_queue::{Builder, Delivered, EventQueue};
+use percolog::collections::EventQueue;
+use percolog::collections::event_queue::{Delivery, EventQueueBuilder};
 use std::cell::Cell;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -32,13 +33,13 @@ fn every_event_is_delivered_once_and_each_producers_in_its_order() {
             let (mut delivered, mut lost) = (0, 0);
             while delivered + lost < PRODUCERS * each {
                 match consumer.wait_next() {
-                    Delivered::Event((producer, number)) => {
+                    Delivery::Event((producer, number)) => {
                         let next = &mut next[producer as usize];
                         assert!(number >= *next, "{number} comes after {next}");
                         *next = number + 1;
                         delivered += 1;
                     }
-                    Delivered::Overflow { lost: more } => {
+                    Delivery::Overflow { lost: more } => {
                         assert_ne!(more, 0);
                         lost += more;
                     }
@@ -113,7 +114,7 @@ fn a_sleeping_consumer_is_woken_by_each_event() {
                 thread::sleep(Duration::from_micros(200));
             }
             queue.push(round);
-            assert_eq!(hears.recv(), Ok(Delivered::Event(round)));
+            assert_eq!(hears.recv(), Ok(Delivery::Event(round)));
         }
     });
 }
@@ -128,12 +129,12 @@ fn waiting_ends_when_its_time_has_passed_and_not_with_an_event_there() {
     queue.extend([2, 3]);
     for event in 1..=3 {
         let next = consumer.wait_next_for(Duration::ZERO);
-        assert_eq!(next, Some(Delivered::Event(event)));
+        assert_eq!(next, Some(Delivery::Event(event)));
     }
     queue.push(4);
     assert_eq!(
         consumer.wait_next_for(Duration::MAX),
-        Some(Delivered::Event(4))
+        Some(Delivery::Event(4))
     );
 }
 
@@ -160,7 +161,7 @@ fn a_drain_that_waits_is_given_what_comes_meanwhile() {
             queue.push(round);
         }
         let delivered = consumes.join().expect("it was given one event each time");
-        assert!(delivered.into_iter().eq((0..rounds).map(Delivered::Event)));
+        assert!(delivered.into_iter().eq((0..rounds).map(Delivery::Event)));
     });
 }
 
@@ -171,17 +172,17 @@ fn a_drain_that_waits_looks_only_where_nothing_is_left() {
     let mut delivered = Vec::new();
     let moment = Duration::ZERO;
     queue.extend(1..=4);
-    assert_eq!(consumer.try_next(), Some(Delivered::Event(1)));
+    assert_eq!(consumer.try_next(), Some(Delivery::Event(1)));
     queue.push(5);
     let panicked = catch_unwind(AssertUnwindSafe(|| {
-        consumer.wait_drain_for(moment, |next| assert_ne!(next, Delivered::Event(2)))
+        consumer.wait_drain_for(moment, |next| assert_ne!(next, Delivery::Event(2)))
     }));
     assert!(panicked.is_err());
     for expected in [2, 1, 0] {
         let count = consumer.wait_drain_for(moment, |next| delivered.push(next));
         assert_eq!(count, expected);
     }
-    assert_eq!(delivered, [3, 4, 5].map(Delivered::Event));
+    assert_eq!(delivered, [3, 4, 5].map(Delivery::Event));
 }
 
 #[test]
@@ -190,13 +191,13 @@ fn there_is_one_consumer_and_what_it_leaves_is_the_next_ones() {
     queue.extend(1..=3);
     let mut first = queue.consumer().expect("there is no other");
     assert!(queue.consumer().is_none());
-    assert_eq!(first.try_next(), Some(Delivered::Event(1)));
+    assert_eq!(first.try_next(), Some(Delivery::Event(1)));
     queue.push(4);
     drop(first);
     let mut second = queue.consumer().expect("the first one is gone");
     let mut rest = Vec::new();
     assert_eq!(second.drain_batch(&mut rest), 3);
-    assert_eq!(rest, [2, 3, 4].map(Delivered::Event));
+    assert_eq!(rest, [2, 3, 4].map(Delivery::Event));
 }
 
 #[test]
@@ -205,23 +206,23 @@ fn a_panic_in_the_middle_of_a_drain_leaves_what_is_behind() {
     queue.extend(1..=4);
     let mut consumer = queue.consumer().expect("there is no other");
     let panicked = catch_unwind(AssertUnwindSafe(|| {
-        consumer.drain(|next| assert_ne!(next, Delivered::Event(2)));
+        consumer.drain(|next| assert_ne!(next, Delivery::Event(2)));
     }));
     assert!(panicked.is_err());
-    assert_eq!(consumer.try_next(), Some(Delivered::Event(3)));
-    assert_eq!(consumer.try_next(), Some(Delivered::Event(4)));
+    assert_eq!(consumer.try_next(), Some(Delivery::Event(3)));
+    assert_eq!(consumer.try_next(), Some(Delivery::Event(4)));
     assert_eq!(consumer.try_next(), None);
 }
 
 /// And a drain ends, though each event pushes another.
 #[test]
 fn who_is_given_an_event_may_push() {
-    let queue = Builder::new(1000).limit(1).build();
+    let queue = EventQueueBuilder::new(1000).limit(1).build();
     queue.push(0);
     let mut consumer = queue.consumer().expect("there is no other");
     for round in 0..200 {
         let count = consumer.drain(|next| {
-            assert_eq!(next, Delivered::Event(round));
+            assert_eq!(next, Delivery::Event(round));
             queue.push(round + 1);
         });
         assert_eq!(count, 1);
@@ -234,18 +235,18 @@ fn an_overflow_stands_where_events_were_lost() {
     let mut consumer = queue.consumer().expect("there is no other");
     let mut delivered = Vec::new();
     queue.extend(0..5);
-    assert_eq!(consumer.try_next(), Some(Delivered::Event(0)));
+    assert_eq!(consumer.try_next(), Some(Delivery::Event(0)));
     // The consumer has taken hold of the rest, so there is room again.
     queue.extend(5..9);
     consumer.drain_batch(&mut delivered);
     assert_eq!(
         delivered,
         [
-            Delivered::Event(1),
-            Delivered::Overflow { lost: 3 },
-            Delivered::Event(5),
-            Delivered::Event(6),
-            Delivered::Overflow { lost: 2 },
+            Delivery::Event(1),
+            Delivery::Overflow { lost: 3 },
+            Delivery::Event(5),
+            Delivery::Event(6),
+            Delivery::Overflow { lost: 2 },
         ]
     );
 }
@@ -253,7 +254,7 @@ fn an_overflow_stands_where_events_were_lost() {
 /// An event of another core between two equal ones keeps them apart, though in their own core's queue they are neighbours.
 #[test]
 fn only_neighbours_in_the_one_order_are_merged() {
-    let queue = Builder::new(10).build_merging();
+    let queue = EventQueueBuilder::new(10).build_merging();
     let push_elsewhere = |event| {
         thread::scope(|scope| {
             scope.spawn(|| {
@@ -274,13 +275,13 @@ fn only_neighbours_in_the_one_order_are_merged() {
     // What has been taken is nobody's neighbour any more.
     queue.push(1);
     consumer.drain_batch(&mut delivered);
-    assert_eq!(delivered, [1, 2, 1, 1].map(Delivered::Event));
+    assert_eq!(delivered, [1, 2, 1, 1].map(Delivery::Event));
 }
 
 #[test]
 fn every_event_is_dropped_once_wherever_it_is() {
     let counted = Arc::new(());
-    let queue = Builder::new(3).limit(4).build_merging();
+    let queue = EventQueueBuilder::new(3).limit(4).build_merging();
     for _ in 0..7 {
         // Equal to none: each comparison is of pointers to different boxes.
         queue.push(Unequal(counted.clone()));
@@ -288,7 +289,7 @@ fn every_event_is_dropped_once_wherever_it_is() {
     // Three wait, and one is still in the core's queue, or all are brought together: the others are lost.
     assert!(Arc::strong_count(&counted) <= 8);
     let mut consumer = queue.consumer().expect("there is no other");
-    let first = consumer.try_next().and_then(Delivered::into_event);
+    let first = consumer.try_next().and_then(Delivery::into_event);
     assert!(first.is_some());
     assert_eq!(Arc::strong_count(&counted), 4);
     queue.push(Unequal(counted.clone()));
@@ -320,7 +321,7 @@ fn a_panic_in_a_comparison_poisons_the_queue() {
             self.0 == other.0
         }
     }
-    let queue = Builder::new(10).build_merging();
+    let queue = EventQueueBuilder::new(10).build_merging();
     queue.extend([1, 2].map(Touchy));
     let mut consumer = queue.consumer().expect("there is no other");
     PANIC.set(true);

@@ -2,9 +2,8 @@
 
 use crate::common::machine::{Machine, stand_on};
 use crate::ldu::{VARIANTS, of};
-use percolog::ldu::{
-    Bag, Container, Deferred, Entry, Member, OnDrop, Policy, Reason, Refused, Sorted, Variant,
-};
+use percolog::ldu::{Bag, Container, Deferred, Entry, Member, Sorted, UpdateError, Variant};
+use percolog::oplog::{FullReason, OnDrop, Policy};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 
@@ -55,16 +54,16 @@ fn an_update_says_whether_it_changed_anything() {
     for variant in VARIANTS {
         let (here, there) = (of(variant).build(Bag::new()), of(variant).build(Bag::new()));
         let entry = Entry::new(1);
-        assert_eq!(here.remove(&entry), Err(Refused::Absent));
+        assert_eq!(here.remove(&entry), Err(UpdateError::Absent));
         here.insert(&entry).unwrap();
-        assert_eq!(here.insert(&entry), Err(Refused::Present));
-        assert_eq!(there.insert(&entry), Err(Refused::Elsewhere));
-        assert_eq!(there.remove(&entry), Err(Refused::Absent));
+        assert_eq!(here.insert(&entry), Err(UpdateError::Present));
+        assert_eq!(there.insert(&entry), Err(UpdateError::Elsewhere));
+        assert_eq!(there.remove(&entry), Err(UpdateError::Absent));
         assert!(here.contains(&entry) && !there.contains(&entry) && entry.is_linked());
         assert_eq!(here.synchronize().len(), 1);
-        assert_eq!(here.insert(&entry), Err(Refused::Present));
+        assert_eq!(here.insert(&entry), Err(UpdateError::Present));
         here.remove(&entry).unwrap();
-        assert_eq!(here.remove(&entry), Err(Refused::Absent));
+        assert_eq!(here.remove(&entry), Err(UpdateError::Absent));
         assert!(!here.contains(&entry) && !entry.is_linked());
         assert!(here.synchronize().is_empty() && there.synchronize().is_empty());
     }
@@ -87,7 +86,7 @@ fn an_entry_moves_to_another_container_while_its_removal_is_in_the_log() {
         b.insert(&entry).unwrap();
         b.remove(&entry).unwrap();
         // Two are enough to keep in mind.
-        assert_eq!(c.insert(&entry), Err(Refused::Leaving));
+        assert_eq!(c.insert(&entry), Err(UpdateError::Leaving));
         assert!(!entry.is_linked());
         assert!(a.synchronize().is_empty());
         c.insert(&entry).unwrap();
@@ -119,8 +118,8 @@ fn a_container_at_the_same_address_is_another_one() {
     place = Some(Deferred::new(Bag::new()));
     let again = place.as_ref().unwrap();
     assert!(!again.contains(&entry));
-    assert_eq!(again.remove(&entry), Err(Refused::Absent));
-    assert_eq!(again.insert(&entry), Err(Refused::Elsewhere));
+    assert_eq!(again.remove(&entry), Err(UpdateError::Absent));
+    assert_eq!(again.insert(&entry), Err(UpdateError::Elsewhere));
     drop(bag);
     assert!(!entry.is_linked());
     again.insert(&entry).unwrap();
@@ -278,7 +277,10 @@ fn a_limit_makes_updates_merge_or_is_told() {
         for entry in &entries[..8] {
             full.insert(entry).unwrap();
         }
-        assert_eq!(full.insert(&entries[8]), Err(Refused::Full(Reason::Limit)));
+        assert_eq!(
+            full.insert(&entries[8]),
+            Err(UpdateError::Full(FullReason::Limit))
+        );
         assert!(!entries[8].is_linked());
         // What cancels needs no room.
         full.remove(&entries[0]).unwrap();
@@ -368,7 +370,7 @@ fn a_thread_that_has_the_container_can_update_it() {
         // The common list goes on growing: it is nobody's memory.
         match (variant, deferred.insert(&entries[8])) {
             (Variant::Global, outcome) => outcome.unwrap(),
-            (_, outcome) => assert_eq!(outcome, Err(Refused::Full(Reason::Held))),
+            (_, outcome) => assert_eq!(outcome, Err(UpdateError::Full(FullReason::Held))),
         }
         drop(guard);
         assert!(deferred.synchronize().len() >= 8);
@@ -445,7 +447,7 @@ fn popping_unlinks() {
     // Removed while somebody has the container: it is not given out any more.
     sorted.remove(&one).unwrap();
     assert!(guard.pop_first().unwrap().is_same(&two));
-    assert_eq!(sorted.remove(&two), Err(Refused::Absent));
+    assert_eq!(sorted.remove(&two), Err(UpdateError::Absent));
     // Put back in: not before the guard is gone.
     sorted.insert(&two).unwrap();
     assert!(guard.pop_first().unwrap().is_same(&three));

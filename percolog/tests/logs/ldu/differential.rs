@@ -2,7 +2,8 @@
 
 use crate::common::machine::{Machine, stand_on};
 use crate::common::share::share;
-use percolog::ldu::{Builder, Deferred, Entry, Fifo, Policy, Sorted, Stamped, Variant};
+use percolog::ldu::{Deferred, DeferredBuilder, Entry, Fifo, Sorted, Stamped, Variant};
+use percolog::oplog::Policy;
 use proptest::prelude::*;
 use std::collections::{BTreeSet, VecDeque};
 
@@ -46,7 +47,7 @@ proptest! {
         grow in any::<bool>(),
     ) {
         let machine = Machine::exact(&[0, 1, 2, 3]);
-        let builder = Builder::new()
+        let builder = DeferredBuilder::new()
             .variant(if global { Variant::Global } else { Variant::PerCore })
             .limit(limit)
             .policy(if grow { Policy::Grow } else { Policy::Merge });

@@ -1,7 +1,7 @@
 //! The queue with stamps, step by step.
 
 use crate::common::machine::{Machine, stand_on};
-use percolog::ldu::{Entry, Fifo, Refused, Stamped};
+use percolog::ldu::{Entry, Fifo, Stamped, UpdateError};
 use std::sync::{Arc, Mutex};
 
 fn entry<T>(item: T) -> Entry<Stamped<T>> {
@@ -20,7 +20,7 @@ fn order_is_kept_across_slots() {
         stand_on((at * 7 % 4) as u32);
         fifo.push(entry).unwrap();
     }
-    assert_eq!(fifo.push(&entries[3]), Err(Refused::Present));
+    assert_eq!(fifo.push(&entries[3]), Err(UpdateError::Present));
     for at in 0..40 {
         assert!(fifo.contains(&entries[at as usize]));
         assert_eq!(popped(&fifo), Some(at));
@@ -59,7 +59,7 @@ fn what_is_removed_while_somebody_pops_is_passed_over() {
     let mut guard = fifo.synchronize();
     fifo.remove(&a).unwrap();
     assert_eq!(guard.pop().map(|entry| **entry), Some("b"));
-    assert_eq!(fifo.remove(&b), Err(Refused::Absent));
+    assert_eq!(fifo.remove(&b), Err(UpdateError::Absent));
     // A guard finds what came after it was made, when there is nothing before that.
     fifo.push(&a).unwrap();
     fifo.push(&b).unwrap();

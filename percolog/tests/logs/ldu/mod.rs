@@ -9,11 +9,11 @@ mod order;
 mod periodic;
 mod threads;
 
-use percolog::ldu::{Builder, Variant};
+use percolog::ldu::{DeferredBuilder, Variant};
 
 /// Both published variants.
 const VARIANTS: [Variant; 2] = [Variant::PerCore, Variant::Global];
 
-fn of(variant: Variant) -> Builder {
-    Builder::new().variant(variant)
+fn of(variant: Variant) -> DeferredBuilder {
+    DeferredBuilder::new().variant(variant)
 }

@@ -6,7 +6,7 @@ use crate::common::machine::{Machine, be_moved, stand_on};
 use crate::common::seed::seed;
 use crate::common::share::share;
 use crate::ldu::{VARIANTS, of};
-use percolog::ldu::{Bag, Deferred, Entry, Fifo, Refused, Stamped};
+use percolog::ldu::{Bag, Deferred, Entry, Fifo, Stamped, UpdateError};
 use std::collections::VecDeque;
 use todc_utils::specifications::Specification;
 
@@ -31,8 +31,8 @@ fn threads<A: Send>(
 /// One entry, which is in one of two containers or in none.
 #[derive(Debug, Clone)]
 enum Touch {
-    Insert(usize, Result<(), Refused>),
-    Remove(usize, Result<(), Refused>),
+    Insert(usize, Result<(), UpdateError>),
+    Remove(usize, Result<(), UpdateError>),
     Pop(usize, bool),
     See(usize, bool),
 }
@@ -51,12 +51,12 @@ impl Specification for Place {
         match *touch {
             Touch::Insert(at, outcome) => match place {
                 None => (outcome.is_ok(), Some(at)),
-                Some(other) if *other == at => (outcome == Err(Refused::Present), *place),
-                Some(_) => (outcome == Err(Refused::Elsewhere), *place),
+                Some(other) if *other == at => (outcome == Err(UpdateError::Present), *place),
+                Some(_) => (outcome == Err(UpdateError::Elsewhere), *place),
             },
             Touch::Remove(at, outcome) => match place {
                 Some(other) if *other == at => (outcome.is_ok(), None),
-                _ => (outcome == Err(Refused::Absent), *place),
+                _ => (outcome == Err(UpdateError::Absent), *place),
             },
             Touch::Pop(at, true) => (*place == Some(at), None),
             Touch::Pop(at, false) | Touch::See(at, false) => (*place != Some(at), *place),

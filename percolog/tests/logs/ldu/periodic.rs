@@ -1,7 +1,7 @@
 //! The timer.
 
-use percolog::engine::{Drain, Drained, Periodic};
 use percolog::ldu::{Bag, Deferred, Entry};
+use percolog::oplog::{Drain, DrainThread, Drained};
 use std::sync::Arc;
 use std::sync::mpsc::{Sender, channel};
 use std::time::Duration;
@@ -10,7 +10,7 @@ use std::time::Duration;
 fn what_is_pending_is_merged_with_nobody_reading() {
     static ALWAYS: Deferred<Bag<u32>> = Deferred::new(Bag::new());
     let counted = Arc::new(Deferred::new(Bag::new()));
-    let timer = Periodic::every(Duration::from_millis(1)).unwrap();
+    let timer = DrainThread::every(Duration::from_millis(1)).unwrap();
     timer.add(&counted);
     timer.add_static(&ALWAYS);
     let entries = [1, 2].map(Entry::new);
@@ -44,8 +44,8 @@ impl Drain for Bell {
 
 #[test]
 fn a_timer_can_be_dropped_at_once_and_objects_added_late() {
-    drop(Periodic::every(Duration::from_secs(3600)).unwrap());
-    let timer = Periodic::every(Duration::ZERO).unwrap();
+    drop(DrainThread::every(Duration::from_secs(3600)).unwrap());
+    let timer = DrainThread::every(Duration::ZERO).unwrap();
     let (sender, bells) = channel();
     let bell = Arc::new(Bell(sender));
     timer.add(&bell);

@@ -2,7 +2,7 @@
 
 use crate::common::share::share;
 use crate::ldu::{VARIANTS, of};
-use percolog::ldu::{Bag, Deferred, Entry, Fifo, Refused, Sorted, Stamped};
+use percolog::ldu::{Bag, Deferred, Entry, Fifo, Sorted, Stamped, UpdateError};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
 
@@ -84,7 +84,7 @@ fn threads_that_share_entries_and_move_them_agree() {
                         match chance.u8(..16) {
                             0..7 => match container.insert(&entries[at]) {
                                 Ok(()) => _ = balance[at].fetch_add(1, Ordering::Relaxed),
-                                Err(Refused::Full(reason)) => panic!("{reason}"),
+                                Err(UpdateError::Full(reason)) => panic!("{reason}"),
                                 Err(_) => {}
                             },
                             7..14 => {

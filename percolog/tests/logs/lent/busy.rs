@@ -1,7 +1,10 @@
 //! Writers that never pause.
 
-use percolog::cpu::{CoreId, Environment};
-use percolog::oplog::{Builder, CacheBuilder, Cached, Lent, LogCache, Operation, Policy, Reason};
+use percolog::cpu::CoreId;
+use percolog::oplog::{
+    Cached, FullReason, Lent, LogCache, LogCacheBuilder, LoggedBuilder, Operation, Policy,
+};
+use percolog::testing::Environment;
 use std::cell::Cell;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::{Receiver, Sender, channel};
@@ -57,9 +60,9 @@ impl Operation<Vec<u32>> for Push {
 // SAFETY: a static.
 unsafe impl Cached<Vec<u32>, Stopping> for Push {
     fn cache() -> &'static LogCache<Vec<u32>, Self, Stopping> {
-        static CACHE: LogCache<Vec<u32>, Push, Stopping> = CacheBuilder::new()
+        static CACHE: LogCache<Vec<u32>, Push, Stopping> = LogCacheBuilder::new()
             .places(1)
-            .objects(Builder::new().limit(LIMIT).policy(Policy::Full))
+            .objects(LoggedBuilder::new().limit(LIMIT).policy(Policy::Full))
             .build_in(Stopping {
                 now: AtomicU64::new(1),
             });
@@ -96,15 +99,15 @@ fn a_merge_visits_a_slot_once_however_busy_its_writers_are() {
         let refusal = || object.try_queue(Push(4)).map_err(|full| full.reason);
         let after = loop {
             match refusal() {
-                Err(Reason::Limit) => thread::yield_now(),
+                Err(FullReason::Limit) => thread::yield_now(),
                 outcome => break outcome,
             }
         };
         // If an update came through now, the merge would have to go to slot 0 once more; and so on for as long as
         // somebody writes.
-        assert_eq!(after, Err(Reason::Busy));
+        assert_eq!(after, Err(FullReason::Busy));
         for _ in 0..100 {
-            assert_eq!(refusal(), Err(Reason::Busy));
+            assert_eq!(refusal(), Err(FullReason::Busy));
         }
         release.send(()).expect("the updater waits");
         let seen = reader.join().expect("the reader does not panic");

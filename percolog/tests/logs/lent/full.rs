@@ -1,7 +1,7 @@
 //! Updaters whose queue is full.
 
 use percolog::cpu::{self, CoreId};
-use percolog::oplog::{Builder, CacheBuilder, Cached, Lent, LogCache, Operation};
+use percolog::oplog::{Cached, Lent, LogCache, LogCacheBuilder, LoggedBuilder, Operation};
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::thread;
 use std::time::Duration;
@@ -25,8 +25,8 @@ impl Operation<usize> for Step {
 // SAFETY: a static.
 unsafe impl Cached<usize> for Step {
     fn cache() -> &'static LogCache<usize, Self> {
-        static CACHE: LogCache<usize, Step> = CacheBuilder::new()
-            .objects(Builder::new().limit(4).hard_limit(4))
+        static CACHE: LogCache<usize, Step> = LogCacheBuilder::new()
+            .objects(LoggedBuilder::new().limit(4).hard_limit(4))
             .build();
         &CACHE
     }

@@ -1,7 +1,8 @@
 //! Kinds of objects, each with a cache of its own.
 
 use crate::common::machine::Machine;
-use percolog::cpu::{CoreId, Environment};
+use percolog::cpu::CoreId;
+use percolog::testing::Environment;
 use std::sync::{Arc, Mutex, OnceLock};
 
 /// The machine of all tests that move their threads: three slots whose clocks are right.
@@ -59,11 +60,11 @@ macro_rules! kind {
             #[allow(unused_imports, reason = "for some kinds")]
             use crate::lent::kinds::{Moved, Note, Notes};
             #[allow(unused_imports, reason = "for some kinds")]
-            use percolog::cpu::Native;
-            #[allow(unused_imports, reason = "for some kinds")]
             use percolog::oplog::{
-                Builder, CacheBuilder, Cached, Lent, LogCache, OnDrop, Operation, Policy,
+                Cached, Lent, LogCache, LogCacheBuilder, LoggedBuilder, OnDrop, Operation, Policy,
             };
+            #[allow(unused_imports, reason = "for some kinds")]
+            use percolog::testing::Native;
             use std::sync::OnceLock;
 
             #[derive(Debug)]
@@ -110,7 +111,7 @@ impl Made for Moved {
     }
 }
 
-impl Made for percolog::cpu::Native {
+impl Made for percolog::testing::Native {
     fn made() -> Self {
         Self
     }

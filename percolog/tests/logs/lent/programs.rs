@@ -8,23 +8,23 @@ use proptest::prelude::*;
 use std::mem;
 use std::pin::Pin;
 
-kind!(one_place, Moved, CacheBuilder::new().places(1));
-kind!(two_places, Moved, CacheBuilder::new().places(2).logs(1));
+kind!(one_place, Moved, LogCacheBuilder::new().places(1));
+kind!(two_places, Moved, LogCacheBuilder::new().places(2).logs(1));
 kind!(
     few_logs,
     Moved,
-    CacheBuilder::new()
+    LogCacheBuilder::new()
         .places(64)
         .logs(2)
-        .objects(Builder::new().limit(3).hard_limit(5))
+        .objects(LoggedBuilder::new().limit(3).hard_limit(5))
 );
 kind!(
     growing,
     Moved,
-    CacheBuilder::new()
+    LogCacheBuilder::new()
         .places(4)
         .logs(3)
-        .objects(Builder::new().policy(Policy::Grow))
+        .objects(LoggedBuilder::new().policy(Policy::Grow))
 );
 
 const OBJECTS: usize = 6;

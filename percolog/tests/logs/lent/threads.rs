@@ -9,7 +9,7 @@ use std::pin::Pin;
 use std::sync::{Mutex, RwLock};
 use std::thread;
 
-kind!(mortal, Native, CacheBuilder::new().places(2));
+kind!(mortal, Native, LogCacheBuilder::new().places(2));
 
 #[test]
 fn threads_that_end_lose_nothing() {
@@ -41,10 +41,10 @@ impl Operation<u64> for Add {
 percolog::log_cache!(
     u64,
     Add,
-    percolog::oplog::CacheBuilder::new()
+    percolog::oplog::LogCacheBuilder::new()
         .places(4)
         .logs(3)
-        .objects(percolog::oplog::Builder::new().limit(4).hard_limit(6))
+        .objects(percolog::oplog::LoggedBuilder::new().limit(4).hard_limit(6))
 );
 
 const OBJECTS: usize = 12;
@@ -124,10 +124,10 @@ fn sums_stay_right_while_objects_come_and_go() {
 kind!(
     wandering,
     Moved,
-    CacheBuilder::new()
+    LogCacheBuilder::new()
         .places(2)
         .logs(2)
-        .objects(Builder::new().limit(3).hard_limit(6))
+        .objects(LoggedBuilder::new().limit(3).hard_limit(6))
 );
 
 /// Each thread's numbers stay in order, whichever slots it was moved to and whatever pushed its logs out.

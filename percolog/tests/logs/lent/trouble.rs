@@ -10,19 +10,19 @@ use std::sync::mpsc;
 use std::sync::{Arc, OnceLock};
 use std::thread;
 
-kind!(held_here, Native, CacheBuilder::new().places(1));
-kind!(held_there, Native, CacheBuilder::new().places(1));
-kind!(everywhere, Moved, CacheBuilder::new().places(1));
-kind!(panicking, Native, CacheBuilder::new().places(1));
-kind!(dropped, Native, CacheBuilder::new().places(4));
+kind!(held_here, Native, LogCacheBuilder::new().places(1));
+kind!(held_there, Native, LogCacheBuilder::new().places(1));
+kind!(everywhere, Moved, LogCacheBuilder::new().places(1));
+kind!(panicking, Native, LogCacheBuilder::new().places(1));
+kind!(dropped, Native, LogCacheBuilder::new().places(4));
 kind!(
     discarded,
     Native,
-    CacheBuilder::new()
+    LogCacheBuilder::new()
         .places(4)
-        .objects(Builder::new().on_drop(OnDrop::Discard))
+        .objects(LoggedBuilder::new().on_drop(OnDrop::Discard))
 );
-kind!(leaked, Native, CacheBuilder::new().places(1));
+kind!(leaked, Native, LogCacheBuilder::new().places(1));
 
 #[test]
 fn a_thread_pushes_what_it_holds_aside() {
@@ -194,7 +194,7 @@ impl Operation<Vec<usize>> for Pass {
 percolog::log_cache!(
     Vec<usize>,
     Pass,
-    percolog::oplog::CacheBuilder::new().places(1)
+    percolog::oplog::LogCacheBuilder::new().places(1)
 );
 
 #[test]
@@ -236,9 +236,11 @@ impl Drop for Nosy {
 // SAFETY: a static.
 unsafe impl Cached<u8> for Nosy {
     fn cache() -> &'static LogCache<u8, Self> {
-        static CACHE: LogCache<u8, Nosy> = percolog::oplog::CacheBuilder::new()
+        static CACHE: LogCache<u8, Nosy> = percolog::oplog::LogCacheBuilder::new()
             .places(1)
-            .objects(percolog::oplog::Builder::new().on_drop(percolog::oplog::OnDrop::Discard))
+            .objects(
+                percolog::oplog::LoggedBuilder::new().on_drop(percolog::oplog::OnDrop::Discard),
+            )
             .build();
         &CACHE
     }
@@ -258,7 +260,7 @@ fn what_is_dropped_may_come_back() {
     assert_eq!(*other.synchronize(), 2);
 }
 
-kind!(left_twice, Native, CacheBuilder::new().places(1));
+kind!(left_twice, Native, LogCacheBuilder::new().places(1));
 
 /// What a panic leaves of the first of two parts stays the first.
 #[test]
@@ -299,14 +301,14 @@ fn what_is_left_twice_stays_in_order() {
     assert_eq!(one.synchronize().all, [1, 2, 3, 10, 4, 5, 6, 7, 8, 9]);
 }
 
-kind!(timed, Native, CacheBuilder::new().places(4));
+kind!(timed, Native, LogCacheBuilder::new().places(4));
 
 #[test]
 fn a_timer_drains_what_is_pinned() {
     use timed::{Object, Op};
     let one = Arc::new(Object::boxed(Notes::default()));
     let every = std::time::Duration::from_millis(1);
-    let timer = percolog::engine::Periodic::every(every).expect("there are threads");
+    let timer = percolog::oplog::DrainThread::every(every).expect("there are threads");
     timer.add(&one);
     (*one).as_ref().queue(Op(Note(1)));
     // However long that takes.
@@ -320,7 +322,7 @@ fn a_timer_drains_what_is_pinned() {
 }
 
 #[cfg(percolog_origin)]
-kind!(blamed, Native, CacheBuilder::new().places(1));
+kind!(blamed, Native, LogCacheBuilder::new().places(1));
 
 #[test]
 #[cfg(percolog_origin)]

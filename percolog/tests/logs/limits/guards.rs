@@ -2,7 +2,7 @@
 
 use crate::limits::{Push, Pushes, panic_of, refusal, stay};
 use percolog::cpu::{self, CoreId};
-use percolog::oplog::{Logged, LoggedFn, Operation, Reason, SynchronizeError};
+use percolog::oplog::{FullReason, Logged, LoggedFn, Operation, SynchronizeError};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::time::Duration;
 
@@ -14,13 +14,13 @@ fn the_holder_of_a_guard_may_queue_up_to_the_hard_limit() {
     for number in 0..129 {
         log.queue(Push(number));
     }
-    assert_eq!(refusal(&log), Reason::Limit);
+    assert_eq!(refusal(&log), FullReason::Limit);
     for number in 129..16 * 128 {
         log.queue(Push(number));
     }
     let text = panic_of(|| log.queue(Push(0)));
     assert!(text.contains("holds the object"), "{text}");
-    assert_eq!(refusal(&log), Reason::Limit);
+    assert_eq!(refusal(&log), FullReason::Limit);
     assert!(
         guard.is_empty(),
         "what is queued takes effect after the guard"
@@ -101,7 +101,7 @@ impl Operation<usize> for Flood {
                         break full.reason;
                     }
                 };
-                assert_eq!(reason, Reason::Limit);
+                assert_eq!(reason, FullReason::Limit);
                 assert!(matches!(
                     FLOODED.try_synchronize(),
                     Err(SynchronizeError::Held)

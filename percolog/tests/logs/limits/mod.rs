@@ -8,7 +8,7 @@ mod slots;
 mod waiting;
 
 use percolog::cpu::{self, CoreId};
-use percolog::oplog::{Logged, Operation, Reason};
+use percolog::oplog::{FullReason, Logged, Operation};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
 struct Push(u32);
@@ -34,7 +34,7 @@ fn panic_of<R>(f: impl FnOnce() -> R) -> String {
     *panic.downcast::<String>().expect("a panic with a text")
 }
 
-fn refusal(log: &Pushes) -> Reason {
+fn refusal(log: &Pushes) -> FullReason {
     let full = log.try_queue(Push(77)).expect_err("the queue is full");
     assert_eq!(full.into_inner().0, 77, "the operation comes back");
     log.try_queue(Push(77)).expect_err("it is still").reason

@@ -2,7 +2,7 @@
 
 use crate::limits::{Push, Pushes, panic_of, refusal, stay};
 use percolog::cpu::{self, CoreId};
-use percolog::oplog::{Policy, Reason};
+use percolog::oplog::{FullReason, Policy};
 
 #[test]
 fn merging_keeps_queues_short() {
@@ -28,7 +28,7 @@ fn the_limit_is_128_unless_said_otherwise() {
     for number in 0..128 {
         log.try_queue(Push(number)).expect("below the limit");
     }
-    assert_eq!(refusal(&log), Reason::Limit);
+    assert_eq!(refusal(&log), FullReason::Limit);
     assert_eq!(log.stats().updater_merges, 0);
     log.queue(Push(128));
     assert_eq!((log.stats().updater_merges, log.stats().pending), (1, 1));
@@ -75,7 +75,7 @@ fn full_is_full() {
         .policy(Policy::Full)
         .build(Vec::new());
     log.extend((0..4).map(Push));
-    assert_eq!(refusal(&log), Reason::Limit);
+    assert_eq!(refusal(&log), FullReason::Limit);
     assert!(panic_of(|| log.queue(Push(4))).contains("limit"));
     assert!(panic_of(|| log.extend([Push(4)])).contains("limit"));
     assert!(!log.is_poisoned(), "nothing has happened to the structure");
@@ -97,7 +97,7 @@ fn what_is_discarded_is_counted() {
         .build(Vec::new());
     log.extend((0..10).map(Push));
     log.queue(Push(10));
-    assert_eq!(refusal(&log), Reason::Limit);
+    assert_eq!(refusal(&log), FullReason::Limit);
     assert_eq!((log.stats().discarded, log.stats().pending), (7, 4));
     assert_eq!(*log.synchronize(), [0, 1, 2, 3]);
     log.queue(Push(11));
@@ -123,7 +123,7 @@ fn at_the_limit_it_is_merged_or_while_somebody_has_the_object_discarded() {
     assert_eq!(*guard, [0, 1, 2, 3, 4]);
     // Room for four; neither the holder nor anybody else waits for the guard.
     (5..11).for_each(|number| log.queue(Push(number)));
-    assert_eq!(refusal(&log), Reason::Limit);
+    assert_eq!(refusal(&log), FullReason::Limit);
     assert_eq!((log.stats().discarded, log.stats().pending), (2, 4));
     drop(guard);
     log.queue(Push(11));

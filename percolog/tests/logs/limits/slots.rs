@@ -74,7 +74,7 @@ fn the_environment_is_obeyed() {
     }
     let rseq_off = std::env::var("GLIBC_TUNABLES").is_ok_and(|value| value.contains("rseq=0"));
     if slots.as_deref() == Some("thread") || rseq_off {
-        assert_eq!(cpu::source(), cpu::SlotSource::Thread);
+        assert_eq!(cpu::slot_source(), cpu::SlotSource::Thread);
     }
     let mut unusable = Vec::new();
     if cores.is_some() && chosen.is_none() {
@@ -83,7 +83,7 @@ fn the_environment_is_obeyed() {
     if slots.is_some_and(|slots| slots != "thread") {
         unusable.push("PERCOLOG_SLOTS");
     }
-    let reported = cpu::variables();
+    let reported = cpu::invalid_variables();
     assert!(
         reported.iter().map(|variable| variable.name).eq(unusable),
         "{reported:?}"

@@ -1,8 +1,9 @@
 //! Who waits for room, for how long, and who is not waited for.
 
 use crate::limits::{Push, Pushes, stay};
-use percolog::cpu::{CoreId, Environment};
-use percolog::oplog::{Logged, Operation, Reason, SynchronizeError};
+use percolog::cpu::CoreId;
+use percolog::oplog::{FullReason, Logged, Operation, SynchronizeError};
+use percolog::testing::Environment;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::thread;
@@ -223,7 +224,7 @@ fn a_queue_in_use_is_not_waited_for_by_who_does_not_want_to() {
             thread::yield_now();
         }
         let full = log.try_queue(Push(1)).expect_err("the queue is in use");
-        assert_eq!((full.reason, full.operation.0), (Reason::Busy, 1));
+        assert_eq!((full.reason, full.operation.0), (FullReason::Busy, 1));
         parts.stop.store(false, Ordering::SeqCst);
     });
     assert_eq!(log.into_inner(), [0]);

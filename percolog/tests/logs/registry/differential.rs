@@ -3,7 +3,7 @@
 use crate::common::machine::{Machine, stand_on};
 use crate::common::share::share;
 use percolog::collections::Registry;
-use percolog::oplog::unique;
+use percolog::oplog::token_pair;
 use proptest::prelude::*;
 use std::collections::BTreeMap;
 use std::rc::Rc;
@@ -57,7 +57,7 @@ proptest! {
                 }
                 Step::RegisterApart(slot) => {
                     stand_on(SLOTS[slot]);
-                    let (birth, death) = unique();
+                    let (birth, death) = token_pair();
                     prop_assert_eq!(plain.insert(birth.id(), number), None);
                     registry.register_as(birth, (number, counted.clone()));
                     halves.push(death);

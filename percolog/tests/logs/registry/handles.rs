@@ -3,7 +3,7 @@
 use crate::common::share::share;
 use percolog::collections::Registry;
 use percolog::cpu::{self, CoreId};
-use percolog::oplog::unique;
+use percolog::oplog::token_pair;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, mpsc};
 use std::thread;
@@ -91,7 +91,7 @@ fn a_listing_shows_what_it_must_and_nothing_that_is_gone() {
 #[test]
 fn a_removal_that_comes_first_removes_nothing_now_or_later() {
     let registry = Registry::new();
-    let (birth, death) = unique();
+    let (birth, death) = token_pair();
     registry.unregister(death);
     registry.register_as(birth, 1);
     assert_eq!(registry.len(), 1);
@@ -103,7 +103,7 @@ fn values_that_are_left_go_with_the_registry() {
     let registry = Arc::new(Registry::new());
     let merged = Registry::register_in(registry.clone(), counted.clone());
     assert_eq!(registry.len(), 1);
-    let (birth, _) = unique();
+    let (birth, _) = token_pair();
     registry.register_as(birth, counted.clone());
     drop(registry);
     assert_eq!(Arc::strong_count(&counted), 3);

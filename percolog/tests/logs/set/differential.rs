@@ -4,8 +4,8 @@ use crate::common::machine::{Machine, stand_on};
 use crate::common::share::share;
 use crate::set::keys::Colliding;
 use percolog::collections::Set;
-use percolog::collections::set::SetState;
-use percolog::oplog::{Builder, Policy, Reason};
+use percolog::collections::SetState;
+use percolog::oplog::{FullReason, LoggedBuilder, Policy};
 use proptest::prelude::*;
 use std::collections::{BTreeSet, HashSet};
 
@@ -51,7 +51,7 @@ fn step() -> impl Strategy<Value = Step> {
 }
 
 /// Limits so small that many changes merge or are refused.
-fn builder() -> impl Strategy<Value = Builder> {
+fn builder() -> impl Strategy<Value = LoggedBuilder> {
     (
         1..=6_usize,
         0..3_usize,
@@ -59,7 +59,7 @@ fn builder() -> impl Strategy<Value = Builder> {
         any::<bool>(),
     )
         .prop_map(|(limit, more, policy, absorb)| {
-            Builder::new()
+            LoggedBuilder::new()
                 .limit(limit)
                 .hard_limit(limit + more)
                 .policy(policy)
@@ -69,7 +69,7 @@ fn builder() -> impl Strategy<Value = Builder> {
 
 type Model = BTreeSet<Colliding>;
 
-fn behaves<S>(builder: Builder, program: &[Step])
+fn behaves<S>(builder: LoggedBuilder, program: &[Step])
 where
     S: SetState<Colliding> + Default + Clone + Sync + IntoIterator<Item = Colliding>,
 {
@@ -92,7 +92,7 @@ where
                 Err(full) => {
                     assert_eq!(
                         (full.operation, full.reason),
-                        (Colliding(*key), Reason::Limit)
+                        (Colliding(*key), FullReason::Limit)
                     );
                 }
             },
@@ -101,7 +101,7 @@ where
                 Err(full) => {
                     assert_eq!(
                         (full.operation, full.reason),
-                        (Colliding(*key), Reason::Limit)
+                        (Colliding(*key), FullReason::Limit)
                     );
                 }
             },

@@ -2,8 +2,8 @@
 
 use crate::common::machine::{Machine, stand_on};
 use percolog::collections::Set;
-use percolog::collections::set::SetState;
-use percolog::oplog::Builder;
+use percolog::collections::SetState;
+use percolog::oplog::LoggedBuilder;
 use std::collections::{BTreeSet, HashSet};
 
 /// Cores that a history is spread over. The last shares a dirty mark with the first.
@@ -31,7 +31,7 @@ where
 {
     let steps = steps(history);
     for absorb_while_merging in [false, true] {
-        let builder = Builder::new().absorb_while_merging(absorb_while_merging);
+        let builder = LoggedBuilder::new().absorb_while_merging(absorb_while_merging);
         for placement in 0..CORES.len().pow(steps.len() as u32) {
             for read_after in 0..=steps.len() {
                 let set: Set<&str, S, Machine> = Set::build_in(
@@ -90,7 +90,7 @@ fn a_key_that_two_cores_change_in_turn_ends_absent() {
     // Add on core 1, Remove and Add on core 2, Remove on core 1: each core keeps one change, and both must have the later stamp.
     for absorb_while_merging in [false, true] {
         let set: Set<&str, BTreeSet<&str>, Machine> = Set::build_in(
-            Builder::new().absorb_while_merging(absorb_while_merging),
+            LoggedBuilder::new().absorb_while_merging(absorb_while_merging),
             BTreeSet::new(),
             Machine::exact(&[1, 2]),
         );

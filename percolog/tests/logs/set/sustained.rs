@@ -2,13 +2,17 @@
 
 use crate::common::machine::{Machine, stand_on};
 use percolog::collections::Set;
-use percolog::oplog::Builder;
+use percolog::oplog::LoggedBuilder;
 use std::collections::BTreeSet;
 
 const SLOTS: [u32; 3] = [0, 1, 2];
 
 fn set() -> Set<u64, BTreeSet<u64>, Machine> {
-    Set::build_in(Builder::new(), BTreeSet::new(), Machine::exact(&SLOTS))
+    Set::build_in(
+        LoggedBuilder::new(),
+        BTreeSet::new(),
+        Machine::exact(&SLOTS),
+    )
 }
 
 #[test]

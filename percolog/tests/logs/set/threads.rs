@@ -3,8 +3,8 @@
 use crate::common::machine::{Machine, be_moved};
 use crate::common::share::share;
 use percolog::collections::Set;
-use percolog::cpu::{Environment, Native};
-use percolog::oplog::Builder;
+use percolog::oplog::LoggedBuilder;
+use percolog::testing::{Environment, Native};
 use std::collections::{BTreeSet, HashSet};
 use std::sync::Barrier;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -24,7 +24,7 @@ fn each_thread_finds_its_own_changes_wherever_it_is_moved() {
 
 fn each_thread_finds_its_own_changes<E: Environment + Sync>(environment: E) {
     let set: Set<u64, BTreeSet<u64>, E> =
-        Set::build_in(Builder::new().limit(4), BTreeSet::new(), environment);
+        Set::build_in(LoggedBuilder::new().limit(4), BTreeSet::new(), environment);
     let changes = share(4_000) as u64;
     thread::scope(|scope| {
         for thread in 0..THREADS {

@@ -2,7 +2,7 @@
 
 use crate::clustered::interfaces::{Count, Counters, Watch, collect_until};
 use crate::common::share::share;
-use percolog::clustered::{self, ObjectRef, Placement, Stale};
+use percolog::clustered::{self, ObjectRef, Placement, StaleRef};
 use percolog::cpu::{self, CoreId};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -30,16 +30,16 @@ fn waits_for_calls_in_flight() {
 #[test]
 fn an_object_may_destroy_itself() {
     trait Ends: Sync {
-        fn end(&self, own: ObjectRef<dyn Ends>) -> Result<(), Stale>;
+        fn end(&self, own: ObjectRef<dyn Ends>) -> Result<(), StaleRef>;
     }
     impl Ends for () {
-        fn end(&self, own: ObjectRef<dyn Ends>) -> Result<(), Stale> {
+        fn end(&self, own: ObjectRef<dyn Ends>) -> Result<(), StaleRef> {
             own.destroy()
         }
     }
     let object = clustered::create(clustered::Shared::new((), |it| it as &dyn Ends));
     assert_eq!(object.call(|it| it.end(object)), Ok(Ok(())));
-    assert_eq!(object.call(|it| it.end(object)), Err(Stale));
+    assert_eq!(object.call(|it| it.end(object)), Err(StaleRef));
 }
 
 #[test]

@@ -2,7 +2,7 @@
 
 use crate::clustered::interfaces::{Count, Counters, total};
 use crate::common::child::{check, in_a_child};
-use percolog::clustered::{self, ObjectRef, Placement, Policy};
+use percolog::clustered::{self, ObjectRef, Placement, SwapPolicy};
 use percolog::counter::Counter;
 use percolog::cpu::{self, CoreId};
 use percolog::reduce::{Reducer, Sum};
@@ -22,7 +22,7 @@ fn use_all(object: ObjectRef<dyn Count>, other: ObjectRef<dyn Count>) -> Result<
     for it in [object, other] {
         check(it.call(|it| it.add(1)).is_ok(), 1)?;
         let before = it.call(|it| it.sum()).map_err(|_| 2)?;
-        for policy in [Policy::Pass, Policy::Wait] {
+        for policy in [SwapPolicy::Pass, SwapPolicy::Wait] {
             let swapped = it.swap(policy, |old| {
                 Counters::with(Placement::EachSlot, total(old), Arc::default())
             });
@@ -61,7 +61,7 @@ fn fork_during(object: ObjectRef<dyn Count>, lasting: impl FnOnce(&mut dyn FnMut
 
 #[test]
 fn a_swap_that_another_thread_was_in_holds_nobody_back() {
-    for policy in [Policy::Pass, Policy::Wait] {
+    for policy in [SwapPolicy::Pass, SwapPolicy::Wait] {
         let object = create(Placement::EachSlot);
         fork_during(object, |pause| {
             object
@@ -86,7 +86,7 @@ fn a_swap_goes_on_that_the_child_itself_is_in() {
     let object = create(Placement::EachSlot);
     object.call(|it| it.add(1)).unwrap();
     object
-        .swap(Policy::Wait, |old| {
+        .swap(SwapPolicy::Wait, |old| {
             in_a_child(|| {
                 let nested = object.inspect(|_| ());
                 check(nested == Err(clustered::ExchangeError::Nested), 1)
@@ -144,7 +144,7 @@ fn a_fork_waits_for_who_looks_at_representatives_and_for_nobody_who_waits_for_it
                 if slot == 63 {
                     // All of them are made anew.
                     object
-                        .swap(Policy::Pass, |_| {
+                        .swap(SwapPolicy::Pass, |_| {
                             Counters::with(Placement::EachSlot, 0, Arc::default())
                         })
                         .unwrap();

@@ -142,7 +142,7 @@ impl Root for Counters {
 }
 
 /// Everything that the implementation has counted, also what no representative has taken over.
-pub(crate) fn total(old: &percolog::clustered::Current<'_, dyn Count>) -> u64 {
+pub(crate) fn total(old: &percolog::clustered::CurrentRoot<'_, dyn Count>) -> u64 {
     let root = old.root::<Counters>().expect("there are only these");
     let carried = root.carried.load(Ordering::Relaxed);
     let counted: u64 = old

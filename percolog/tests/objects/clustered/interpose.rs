@@ -1,7 +1,9 @@
 //! Interposers: they count, they trace, they refuse.
 
 use crate::clustered::interfaces::{Counters, collect_until};
-use percolog::clustered::{self, Call, ExchangeError, Interposer, Placement, Policy, Rejected};
+use percolog::clustered::{
+    self, Call, CallRejected, ExchangeError, Interposer, Placement, SwapPolicy,
+};
 use percolog::counter::Counter;
 use percolog::cpu::{self, CoreId};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -15,7 +17,7 @@ struct Calls {
 }
 
 impl Interposer for Calls {
-    fn before(&self, _: &Call) -> Result<(), Rejected> {
+    fn before(&self, _: &Call) -> Result<(), CallRejected> {
         self.begun.increment();
         Ok(())
     }
@@ -44,7 +46,7 @@ fn a_counting_one_sees_each_call() {
         // Also through swaps.
         for _ in 0..20 {
             object
-                .swap(Policy::Wait, |old| {
+                .swap(SwapPolicy::Wait, |old| {
                     Counters::with(
                         Placement::EachSlot,
                         crate::clustered::interfaces::total(old),
@@ -194,7 +196,7 @@ fn calls_that_go_on_while_others_wait_make_no_more_interposers() {
         scope.spawn(|| {
             while !done.load(Ordering::Relaxed) {
                 object
-                    .swap(Policy::Wait, |_| {
+                    .swap(SwapPolicy::Wait, |_| {
                         Counters::with(Placement::EachSlot, 0, watch.clone())
                     })
                     .unwrap();

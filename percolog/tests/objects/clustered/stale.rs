@@ -1,7 +1,7 @@
 //! References to what is no object any more, or never was.
 
 use crate::clustered::interfaces::{Count, Counters};
-use percolog::clustered::{self, ObjectRef, Placement, Shared, Stale};
+use percolog::clustered::{self, ObjectRef, Placement, Shared, StaleRef};
 
 trait Other: Sync {
     fn other(&self) {}
@@ -18,10 +18,10 @@ fn of_a_destroyed_object() {
     assert!(object.exists());
     object.destroy().unwrap();
     assert!(!object.exists());
-    assert_eq!(object.get(&section).err(), Some(Stale));
-    assert_eq!(object.call(|it| it.sum()), Err(Stale));
-    assert_eq!(object.destroy(), Err(Stale));
-    assert_eq!(object.bound_slots(), Err(Stale));
+    assert_eq!(object.get(&section).err(), Some(StaleRef));
+    assert_eq!(object.call(|it| it.sum()), Err(StaleRef));
+    assert_eq!(object.destroy(), Err(StaleRef));
+    assert_eq!(object.bound_slots(), Err(StaleRef));
     assert_eq!(before.add(1), 1, "a call in flight goes on");
 }
 
@@ -35,7 +35,7 @@ fn of_an_index_that_was_used_again() {
         if let Some(old) = seen.insert(object.index(), object) {
             let old: ObjectRef<dyn Count> = old;
             assert_ne!(old, object);
-            assert_eq!(old.call(|it| it.sum()), Err(Stale));
+            assert_eq!(old.call(|it| it.sum()), Err(StaleRef));
         }
         assert_eq!(object.call(|it| it.sum()), Ok(round));
         object.destroy().unwrap();
@@ -51,17 +51,17 @@ fn from_bits() {
     assert_eq!(ObjectRef::<dyn Count>::from_bits(bits), Ok(object));
     assert_eq!(
         ObjectRef::<dyn Other>::from_bits(bits),
-        Err(Stale),
+        Err(StaleRef),
         "it has another interface"
     );
     let other = clustered::create(Shared::new((), |it| it as &dyn Other));
     assert_eq!(
         ObjectRef::<dyn Count>::from_bits(other.to_bits()),
-        Err(Stale)
+        Err(StaleRef)
     );
     other.call(|it| it.other()).unwrap();
     object.destroy().unwrap();
-    assert_eq!(ObjectRef::<dyn Count>::from_bits(bits), Err(Stale));
+    assert_eq!(ObjectRef::<dyn Count>::from_bits(bits), Err(StaleRef));
     other.destroy().unwrap();
 }
 

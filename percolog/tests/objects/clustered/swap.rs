@@ -2,7 +2,7 @@
 
 use crate::clustered::interfaces::{Count, Counters, Watch, collect_until, total};
 use crate::common::share::share;
-use percolog::clustered::{self, ExchangeError, ObjectRef, Placement, Policy, Shared};
+use percolog::clustered::{self, ExchangeError, ObjectRef, Placement, Shared, SwapPolicy};
 use percolog::cpu::{self, CoreId};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
@@ -12,7 +12,7 @@ use std::thread;
 const PLACEMENTS: [Placement; 3] = [Placement::One, Placement::EachSlot, Placement::Every(2)];
 
 /// Swaps an object while threads call it; each call that returned is counted in the end.
-fn count_through(swaps: usize, policy: Policy, threads: u32) {
+fn count_through(swaps: usize, policy: SwapPolicy, threads: u32) {
     let watch = Arc::<Watch>::default();
     let object: ObjectRef<dyn Count> =
         clustered::create(Counters::with(Placement::One, 0, watch.clone()));
@@ -51,7 +51,7 @@ fn count_through(swaps: usize, policy: Policy, threads: u32) {
 
 #[test]
 fn no_call_is_lost_where_callers_wait() {
-    count_through(share(4_000), Policy::Wait, 3);
+    count_through(share(4_000), SwapPolicy::Wait, 3);
 }
 
 /// Where calls pass, what they count meanwhile is handed on by the old implementation when it is dropped.
@@ -100,7 +100,7 @@ fn no_call_is_lost_in_a_million_swaps() {
             });
         }
         for _ in 0..swaps {
-            object.swap(Policy::Pass, |_| handing()).unwrap();
+            object.swap(SwapPolicy::Pass, |_| handing()).unwrap();
         }
         stop.store(true, Ordering::Relaxed);
     });
@@ -118,7 +118,7 @@ fn a_call_in_flight_finishes_on_the_old_one() {
     let section = clustered::enter();
     let old = object.get(&section).unwrap();
     object
-        .swap(Policy::Pass, |_| {
+        .swap(SwapPolicy::Pass, |_| {
             Counters::with(Placement::EachSlot, 100, watch.clone())
         })
         .unwrap();
@@ -143,7 +143,7 @@ fn a_section_that_is_older_than_the_swap_does_not_wait_for_it() {
         scope.spawn(|| {
             swapping.store(true, Ordering::SeqCst);
             object
-                .swap(Policy::Wait, |old| {
+                .swap(SwapPolicy::Wait, |old| {
                     is_made.store(true, Ordering::SeqCst);
                     Counters::with(Placement::EachSlot, total(old), watch.clone())
                 })
@@ -197,16 +197,16 @@ fn swaps_that_wait_and_swaps_that_pass_and_calls_of_several_objects() {
             scope.spawn(move || {
                 for round in 0..rounds / 10 {
                     let policy = if round % 7 == 6 {
-                        Policy::Pass
+                        SwapPolicy::Pass
                     } else {
-                        Policy::Wait
+                        SwapPolicy::Wait
                     };
                     let other = objects[(thread + 1) % 3];
                     objects[thread]
                         .swap(policy, |old| {
                             // A call of another object that is being swapped, too.
                             let _ = other.call(|it| it.number());
-                            let carried = if policy == Policy::Wait {
+                            let carried = if policy == SwapPolicy::Wait {
                                 total(old)
                             } else {
                                 0
@@ -233,7 +233,7 @@ fn a_panic_leaves_everything_as_it_was() {
     let (root, watch) = Counters::new(Placement::EachSlot);
     let object = clustered::create(root);
     object.call(|it| it.add(7)).unwrap();
-    for policy in [Policy::Pass, Policy::Wait] {
+    for policy in [SwapPolicy::Pass, SwapPolicy::Wait] {
         let panicked = catch_unwind(AssertUnwindSafe(|| {
             object.swap(policy, |_| -> Counters { panic!("no new one") })
         }));
@@ -242,7 +242,7 @@ fn a_panic_leaves_everything_as_it_was() {
     }
     assert_eq!(watch.dropped(), 0);
     object
-        .swap(Policy::Wait, |old| {
+        .swap(SwapPolicy::Wait, |old| {
             Counters::with(Placement::One, total(old), watch.clone())
         })
         .unwrap();
@@ -257,13 +257,13 @@ fn what_cannot_be_done_is_said() {
     let another = || Counters::with(Placement::One, 0, watch.clone());
     {
         let _section = clustered::enter();
-        let refused = object.swap(Policy::Wait, |_| another());
+        let refused = object.swap(SwapPolicy::Wait, |_| another());
         assert_eq!(refused, Err(ExchangeError::InSection));
     }
-    for policy in [Policy::Pass, Policy::Wait] {
+    for policy in [SwapPolicy::Pass, SwapPolicy::Wait] {
         object
             .swap(policy, |_| {
-                let nested = object.swap(Policy::Pass, |_| another());
+                let nested = object.swap(SwapPolicy::Pass, |_| another());
                 assert_eq!(nested, Err(ExchangeError::Nested));
                 assert_eq!(object.inspect(|_| ()), Err(ExchangeError::Nested));
                 another()
@@ -272,20 +272,20 @@ fn what_cannot_be_done_is_said() {
     }
     // Its callers wait for the thread that calls it here.
     let itself = catch_unwind(AssertUnwindSafe(|| {
-        object.swap(Policy::Wait, |_| {
+        object.swap(SwapPolicy::Wait, |_| {
             let _ = object.call(|it| it.sum());
             another()
         })
     }));
     assert!(itself.is_err());
     assert_eq!(object.call(|it| it.add(1)), Ok(1));
-    let destroyed_meanwhile = object.swap(Policy::Wait, |_| {
+    let destroyed_meanwhile = object.swap(SwapPolicy::Wait, |_| {
         object.destroy().unwrap();
         another()
     });
     assert_eq!(destroyed_meanwhile, Err(ExchangeError::Stale));
     assert_eq!(
-        object.swap(Policy::Pass, |_| another()),
+        object.swap(SwapPolicy::Pass, |_| another()),
         Err(ExchangeError::Stale)
     );
 }

@@ -4,7 +4,7 @@ use crate::common::history::{Done, is_linearizable, record, together};
 use crate::common::seed::seed;
 use crate::common::share::share;
 use percolog::clustered::requests::{
-    NotStopped, Pass, RequestCounter, Requests, SharedRequestCounter, State,
+    RequestCounter, RequestGuard, RequestState, Requests, SharedRequestCounter, StopError,
 };
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::mpsc;
@@ -39,30 +39,36 @@ both! {
 
 fn states_follow_calls<C: Requests + Default>() {
     let counter = C::default();
-    assert_eq!(counter.state(), State::Open);
+    assert_eq!(counter.state(), RequestState::Open);
     drop(counter.enter().expect("it is open"));
     assert_eq!(counter.block(), Ok(()));
-    assert_eq!(counter.state(), State::Blocked);
+    assert_eq!(counter.state(), RequestState::Blocked);
     assert_eq!(
         counter.try_enter().map(drop).map_err(|kept| kept.state()),
-        Err(State::Blocked)
+        Err(RequestState::Blocked)
     );
-    assert_eq!(counter.block(), Err(NotStopped::NotOpen(State::Blocked)));
+    assert_eq!(
+        counter.block(),
+        Err(StopError::NotOpen(RequestState::Blocked))
+    );
     assert_eq!(counter.refuse(), Ok(()));
-    assert_eq!(counter.state(), State::Refusing);
+    assert_eq!(counter.state(), RequestState::Refusing);
     assert!(counter.enter().is_err());
     assert_eq!(
         counter.try_enter().map(drop).map_err(|kept| kept.state()),
-        Err(State::Refusing)
+        Err(RequestState::Refusing)
     );
-    assert_eq!(counter.block(), Err(NotStopped::NotOpen(State::Refusing)));
+    assert_eq!(
+        counter.block(),
+        Err(StopError::NotOpen(RequestState::Refusing))
+    );
     // Twice is no harm.
     assert_eq!(counter.refuse(), Ok(()));
-    assert_eq!(counter.open(), State::Refusing);
-    assert_eq!(counter.open(), State::Open);
+    assert_eq!(counter.open(), RequestState::Refusing);
+    assert_eq!(counter.open(), RequestState::Open);
     drop(counter.try_enter().expect("it is open"));
     assert_eq!(counter.try_block(), Ok(()));
-    assert_eq!(counter.open(), State::Blocked);
+    assert_eq!(counter.open(), RequestState::Blocked);
     // Whoever was turned away does not count.
     assert_eq!(counter.try_refuse(), Ok(()));
 }
@@ -101,25 +107,25 @@ fn a_blocked_request_is_refused_when_the_counter_refuses<C: Requests + Default>(
 fn who_will_not_wait_finds_out_who_is_inside<C: Requests + Default>() {
     let counter = C::default();
     let passes = [counter.enter(), counter.enter()].map(|pass| pass.expect("it is open"));
-    assert_eq!(counter.try_block(), Err(NotStopped::Inside(2)));
-    assert_eq!(counter.state(), State::Open);
+    assert_eq!(counter.try_block(), Err(StopError::Inside(2)));
+    assert_eq!(counter.state(), RequestState::Open);
     let soon = || Instant::now() + Duration::from_millis(5);
-    assert_eq!(counter.block_until(soon()), Err(NotStopped::Inside(2)));
-    assert_eq!(counter.state(), State::Open);
-    assert_eq!(counter.try_refuse(), Err(NotStopped::Inside(2)));
+    assert_eq!(counter.block_until(soon()), Err(StopError::Inside(2)));
+    assert_eq!(counter.state(), RequestState::Open);
+    assert_eq!(counter.try_refuse(), Err(StopError::Inside(2)));
     // It goes on refusing.
-    assert_eq!(counter.state(), State::Refusing);
-    assert_eq!(counter.refuse_until(soon()), Err(NotStopped::Inside(2)));
+    assert_eq!(counter.state(), RequestState::Refusing);
+    assert_eq!(counter.refuse_until(soon()), Err(StopError::Inside(2)));
     let [first, second] = passes;
     drop(first);
-    assert_eq!(counter.try_refuse(), Err(NotStopped::Inside(1)));
+    assert_eq!(counter.try_refuse(), Err(StopError::Inside(1)));
     drop(second);
     assert_eq!(counter.refuse_until(soon()), Ok(()));
 }
 
 fn passes_may_be_left_by_other_threads<C: Requests + Default>() {
     let counter = C::default();
-    let (hand_over, passes) = mpsc::channel::<Pass<'_, C>>();
+    let (hand_over, passes) = mpsc::channel::<RequestGuard<'_, C>>();
     thread::scope(|scope| {
         scope.spawn(|| {
             for _ in 0..100 {
@@ -136,7 +142,7 @@ fn passes_may_be_left_by_other_threads<C: Requests + Default>() {
 fn kept_passes_count<C: Requests + Default>() {
     let counter = C::default();
     counter.enter().expect("it is open").keep();
-    assert_eq!(counter.try_block(), Err(NotStopped::Inside(1)));
+    assert_eq!(counter.try_block(), Err(StopError::Inside(1)));
     // SAFETY: the pass that was kept.
     thread::scope(|scope| scope.spawn(|| unsafe { counter.leave_kept() }).join())
         .expect("no panic");
@@ -148,19 +154,19 @@ fn a_stop_that_is_undone_is_over<C: Requests + Default>() {
     let pass = counter.enter().expect("it is open");
     thread::scope(|scope| {
         let blocker = scope.spawn(|| counter.block());
-        while counter.state() != State::Blocked {
+        while counter.state() != RequestState::Blocked {
             thread::yield_now();
         }
-        assert_eq!(counter.open(), State::Blocked);
+        assert_eq!(counter.open(), RequestState::Blocked);
         // Who was inside may have left by the time that the other one looks: others can be by then.
         drop(pass);
-        assert_eq!(blocker.join().expect("no panic"), Err(NotStopped::Reopened));
+        assert_eq!(blocker.join().expect("no panic"), Err(StopError::Reopened));
     });
     // What refuses while somebody blocks is not undone by that one.
     counter
         .blocked(|| counter.refuse().expect("nobody is inside"))
         .expect("it is open");
-    assert_eq!(counter.state(), State::Refusing);
+    assert_eq!(counter.state(), RequestState::Refusing);
 }
 
 fn a_panic_while_blocked_opens_the_counter<C: Requests + Default>() {
@@ -169,7 +175,7 @@ fn a_panic_while_blocked_opens_the_counter<C: Requests + Default>() {
         let _ = counter.blocked(|| panic!("on purpose"));
     }));
     assert!(outcome.is_err());
-    assert_eq!(counter.state(), State::Open);
+    assert_eq!(counter.state(), RequestState::Open);
 }
 
 /// Threads that come and go, some of whose passes are left by others, and two that block.
@@ -192,7 +198,9 @@ fn nobody_is_inside_while_it_is_blocked<C: Requests + Default>() {
                         });
                         match looked {
                             Ok(()) => blocked += 1,
-                            Err(error) => assert_eq!(error, NotStopped::NotOpen(State::Blocked)),
+                            Err(error) => {
+                                assert_eq!(error, StopError::NotOpen(RequestState::Blocked))
+                            }
                         }
                         thread::yield_now();
                     }
@@ -200,7 +208,7 @@ fn nobody_is_inside_while_it_is_blocked<C: Requests + Default>() {
                 })
             })
             .collect();
-        let (hand_over, passes) = mpsc::channel::<Pass<'_, C>>();
+        let (hand_over, passes) = mpsc::channel::<RequestGuard<'_, C>>();
         let leave = |pass| {
             inside.fetch_sub(1, Ordering::Relaxed);
             drop(pass);
@@ -245,32 +253,32 @@ fn nobody_is_inside_while_it_is_blocked<C: Requests + Default>() {
 enum Act {
     Enter,
     Refused,
-    KeptOut(State),
+    KeptOut(RequestState),
     Leave,
     Blocking,
     Blocked,
-    NotOpen(State),
+    NotOpen(RequestState),
     /// A call that blocks gives up, which changes nothing if others have changed the state since.
     GivesUp,
     Refusing,
     HasRefused,
     /// Opened; what it was before.
-    Open(State),
+    Open(RequestState),
 }
 
 struct Sequential;
 
 impl Specification for Sequential {
     /// Whether requests are stopped, and how; and how many are inside.
-    type State = (State, usize);
+    type State = (RequestState, usize);
     type Operation = Act;
 
     fn init() -> Self::State {
-        (State::Open, 0)
+        (RequestState::Open, 0)
     }
 
     fn apply(act: &Act, (state, inside): &Self::State) -> (bool, Self::State) {
-        use State::{Blocked, Open, Refusing};
+        use RequestState::{Blocked, Open, Refusing};
         let (state, inside) = (*state, *inside);
         let (is_right, next, inside) = match *act {
             Act::Enter => (state == Open, state, inside + 1),
@@ -375,10 +383,10 @@ fn stop(counter: &impl Requests, way: u32) -> (Act, Option<Act>) {
     };
     match result {
         Ok(()) => (begun, Some(ended)),
-        Err(NotStopped::NotOpen(state)) => (Act::NotOpen(state), None),
-        Err(NotStopped::Reopened) => (begun, None),
-        Err(NotStopped::Inside(_)) if begun == Act::Blocking => (begun, Some(Act::GivesUp)),
-        Err(NotStopped::Inside(_)) => (begun, None),
+        Err(StopError::NotOpen(state)) => (Act::NotOpen(state), None),
+        Err(StopError::Reopened) => (begun, None),
+        Err(StopError::Inside(_)) if begun == Act::Blocking => (begun, Some(Act::GivesUp)),
+        Err(StopError::Inside(_)) => (begun, None),
         Err(other) => panic!("{other}"),
     }
 }

@@ -1,6 +1,6 @@
 //! What a distributed table promises to one thread at a time, and to threads that take turns.
 
-use percolog::clustered::dhash::{DHash, NotVisited, Partitioned, Reentered};
+use percolog::clustered::dhash::{DHash, Partitioned, Reentered, VisitError};
 use std::cell::RefCell;
 use std::ops::ControlFlow;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -171,14 +171,14 @@ fn several_guards_may_be_out_in_any_order_but_not_two_of_one() {
     elsewhere(|| drop(find(1).expect("each thread has its own")));
     assert_eq!(
         table.gather(&1, |_| (), |_, _| ()),
-        Err(NotVisited::Reentered)
+        Err(VisitError::Reentered)
     );
-    assert_eq!(table.trim(), Err(NotVisited::Reentered));
-    assert_eq!(table.stats(), Err(NotVisited::Reentered));
+    assert_eq!(table.trim(), Err(VisitError::Reentered));
+    assert_eq!(table.stats(), Err(VisitError::Reentered));
     drop(second);
     assert_eq!(
         table.scatter(&1, |_| ()),
-        Err(NotVisited::Reentered),
+        Err(VisitError::Reentered),
         "one is out still"
     );
     drop(third);
@@ -209,7 +209,7 @@ fn what_a_table_calls_may_hit_and_must_not_miss() {
         assert!(table.len().is_err());
         assert_eq!(
             table.gather(&1, |_| (), |_, _| ()),
-            Err(NotVisited::Reentered)
+            Err(VisitError::Reentered)
         );
         2
     });
@@ -220,7 +220,7 @@ fn what_a_table_calls_may_hit_and_must_not_miss() {
         |(), _| {
             assert!(table.find_and_lock(&1).is_err());
             assert!(table.empty_data(&1).is_err());
-            assert_eq!(table.scatter(&2, |_| ()), Err(NotVisited::Reentered));
+            assert_eq!(table.scatter(&2, |_| ()), Err(VisitError::Reentered));
         },
     );
     assert_eq!(gathered, Ok(Some(())));

@@ -1,12 +1,12 @@
 //! Histograms against the sorted list of all values.
 
-use percolog::reduce::{Bounds, Histogram, HistogramSnapshot, InvalidBounds, Merge};
+use percolog::reduce::{HdrBounds, HdrBoundsError, HdrHistogram, HdrSnapshot, Merge};
 use proptest::prelude::*;
 use std::time::Duration;
 
-fn bounds() -> impl Strategy<Value = Bounds> {
+fn bounds() -> impl Strategy<Value = HdrBounds> {
     (0u32..40, 1u32..30, 1u8..=3).prop_filter_map("valid", |(low, room, figures)| {
-        Bounds::new(1 << low, 1 << (low + room).min(63), figures).ok()
+        HdrBounds::new(1 << low, 1 << (low + room).min(63), figures).ok()
     })
 }
 
@@ -19,12 +19,12 @@ fn values() -> impl Strategy<Value = Vec<u64>> {
 }
 
 /// By how much a value may be off that is told apart within these bounds.
-fn tolerance(bounds: Bounds, value: u64) -> u64 {
+fn tolerance(bounds: HdrBounds, value: u64) -> u64 {
     (value / 10u64.pow(u32::from(bounds.figures()))).max(bounds.low() - 1)
 }
 
 /// The snapshot says of the values what it promises.
-fn check(snapshot: &HistogramSnapshot, bounds: Bounds, values: &[u64]) {
+fn check(snapshot: &HdrSnapshot, bounds: HdrBounds, values: &[u64]) {
     let mut values = values.to_vec();
     values.sort_unstable();
     assert_eq!(snapshot.bounds(), bounds);
@@ -76,7 +76,7 @@ proptest! {
 
     #[test]
     fn a_histogram_knows_what_the_list_knows(bounds in bounds(), values in values()) {
-        let histogram = Histogram::with_bounds(bounds);
+        let histogram = HdrHistogram::with_bounds(bounds);
         std::thread::scope(|scope| {
             for part in values.chunks(30) {
                 let histogram = &histogram;
@@ -98,7 +98,7 @@ proptest! {
         two in (bounds(), values()),
     ) {
         let [first, second] = [&one, &two].map(|(bounds, values)| {
-            let histogram = Histogram::with_bounds(*bounds);
+            let histogram = HdrHistogram::with_bounds(*bounds);
             // Within both, so that what is saturated is a matter for the other test.
             for value in values {
                 histogram.record(*value & 1);
@@ -106,13 +106,13 @@ proptest! {
             }
             (histogram.read(), values)
         });
-        let common = Bounds::new(
+        let common = HdrBounds::new(
             one.0.low().max(two.0.low()),
             one.0.high().max(two.0.high()),
             one.0.figures().min(two.0.figures()),
         )
         .expect("both are valid");
-        let whole = Histogram::with_bounds(common);
+        let whole = HdrHistogram::with_bounds(common);
         for value in first.1.iter().chain(second.1) {
             whole.record(*value & 1);
             whole.record(value % one.0.high().min(two.0.high()));
@@ -126,9 +126,9 @@ proptest! {
             prop_assert_eq!(merged.max(), whole.read().max());
             prop_assert!(merged.iter().eq(whole.read().iter()));
             // What is no histogram's changes nothing, on either side.
-            let mut nothing = HistogramSnapshot::default();
+            let mut nothing = HdrSnapshot::default();
             nothing.merge(&merged);
-            nothing.merge(&HistogramSnapshot::default());
+            nothing.merge(&HdrSnapshot::default());
             prop_assert_eq!(nothing.bounds(), common);
             prop_assert!(nothing.iter().eq(merged.iter()));
         }
@@ -137,29 +137,32 @@ proptest! {
 
 #[test]
 fn bounds_that_make_no_histogram_are_refused() {
-    assert_eq!(Bounds::new(0, 10, 2), Err(InvalidBounds::LowIsZero));
-    assert_eq!(Bounds::new(6, 11, 2), Err(InvalidBounds::HighBelowTwiceLow));
+    assert_eq!(HdrBounds::new(0, 10, 2), Err(HdrBoundsError::LowIsZero));
     assert_eq!(
-        Bounds::new(u64::MAX, u64::MAX, 2),
-        Err(InvalidBounds::HighBelowTwiceLow)
+        HdrBounds::new(6, 11, 2),
+        Err(HdrBoundsError::HighBelowTwiceLow)
     );
-    assert_eq!(Bounds::new(1, 10, 0), Err(InvalidBounds::Figures));
-    assert_eq!(Bounds::new(1, 10, 6), Err(InvalidBounds::Figures));
     assert_eq!(
-        Bounds::new(1 << 55, u64::MAX, 3),
-        Err(InvalidBounds::LowTooHigh)
+        HdrBounds::new(u64::MAX, u64::MAX, 2),
+        Err(HdrBoundsError::HighBelowTwiceLow)
     );
-    assert_eq!(Bounds::default(), Bounds::ALL);
+    assert_eq!(HdrBounds::new(1, 10, 0), Err(HdrBoundsError::Figures));
+    assert_eq!(HdrBounds::new(1, 10, 6), Err(HdrBoundsError::Figures));
+    assert_eq!(
+        HdrBounds::new(1 << 55, u64::MAX, 3),
+        Err(HdrBoundsError::LowTooHigh)
+    );
+    assert_eq!(HdrBounds::default(), HdrBounds::ALL);
     // Every other one counts.
     for figures in 1..=5 {
         // Many figures take megabytes of counts.
         for shift in (0..63).step_by(if figures < 3 { 1 } else { 20 }) {
             for low in [1 << shift, (1 << shift) + 1, (2 << shift) - 1] {
                 for high in [2 * low, u64::MAX] {
-                    let Ok(bounds) = Bounds::new(low, high, figures) else {
+                    let Ok(bounds) = HdrBounds::new(low, high, figures) else {
                         continue;
                     };
-                    let histogram = Histogram::with_bounds(bounds);
+                    let histogram = HdrHistogram::with_bounds(bounds);
                     histogram.record(0);
                     histogram.record(high);
                     assert_eq!(histogram.read().count(), 2, "{bounds:?}");
@@ -175,12 +178,12 @@ fn bounds_that_make_no_histogram_are_refused() {
 
 #[test]
 fn the_ends_of_what_can_be_counted() {
-    static HISTOGRAM: Histogram = Histogram::new();
+    static HISTOGRAM: HdrHistogram = HdrHistogram::new();
     HISTOGRAM.record_duration(Duration::MAX);
     HISTOGRAM.record_duration(Duration::from_micros(3));
     HISTOGRAM.record(0);
     HISTOGRAM.record_n(7, 0);
-    check(&HISTOGRAM.read(), Bounds::ALL, &[0, 3000, u64::MAX]);
+    check(&HISTOGRAM.read(), HdrBounds::ALL, &[0, 3000, u64::MAX]);
     assert_eq!(HISTOGRAM.read().quantile(f64::NAN), Some(0));
     assert_eq!(HISTOGRAM.read().quantile(-1.0), Some(0));
     assert_eq!(HISTOGRAM.read().quantile(7.0), Some(u64::MAX));
@@ -203,6 +206,6 @@ fn the_ends_of_what_can_be_counted() {
     assert_eq!(HISTOGRAM.try_read().map(|read| read.count()), Ok(0));
     assert_eq!(
         format!("{:?}", HISTOGRAM.bounds()),
-        format!("{:?}", Bounds::ALL)
+        format!("{:?}", HdrBounds::ALL)
     );
 }

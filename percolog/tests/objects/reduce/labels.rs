@@ -1,14 +1,14 @@
-//! Counts by key against a plain map, and what their bound means.
+//! CounterMapSnapshot by key against a plain map, and what their bound means.
 
 use crate::common::seed::seed;
 use crate::common::share::share;
-use percolog::reduce::{CounterMap, Counts};
+use percolog::reduce::{CounterMap, CounterMapSnapshot};
 use proptest::prelude::*;
 use std::collections::{BTreeMap, BTreeSet};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::thread;
 
-fn plain(counts: Counts<u8>) -> BTreeMap<u8, u64> {
+fn plain(counts: CounterMapSnapshot<u8>) -> BTreeMap<u8, u64> {
     counts.into_iter().collect()
 }
 

@@ -1,12 +1,12 @@
 //! The heaviest keys against a map of all.
 
-use percolog::reduce::{Heaviest, Merge, TopK};
+use percolog::reduce::{Merge, TopK, TopKSnapshot};
 use proptest::prelude::*;
 use std::collections::BTreeMap;
 use std::thread;
 
 /// Everything that is promised of `heaviest`, which has seen what is in `model`.
-fn check(heaviest: &Heaviest<u16>, k: u64, model: &BTreeMap<u16, u64>) {
+fn check(heaviest: &TopKSnapshot<u16>, k: u64, model: &BTreeMap<u16, u64>) {
     let total: u64 = model.values().sum();
     assert_eq!(heaviest.total(), total);
     assert!(

@@ -77,7 +77,7 @@ proptest! {
                     known.push(new);
                 }
                 Step::MakeOrdinary(at) => if let Some(at) = pick(&strong, at) {
-                    prop_assert!(CoreArc::make_ordinary(&strong[at].1));
+                    prop_assert!(CoreArc::switch_to_atomic(&strong[at].1));
                     known[strong[at].0.number as usize].is_ordinary = true;
                 },
                 Step::Clone(at) => if let Some(at) = pick(&strong, at) {

@@ -8,9 +8,9 @@ use std::sync::{Arc, Barrier};
 use std::thread;
 
 #[track_caller]
-fn make_ordinary<T: ?Sized + Send + Sync>(value: &CoreArc<T>) {
+fn switch_to_atomic<T: ?Sized + Send + Sync>(value: &CoreArc<T>) {
     assert!(
-        CoreArc::make_ordinary(value),
+        CoreArc::switch_to_atomic(value),
         "the kernel does what it offers"
     );
 }
@@ -24,8 +24,8 @@ fn the_last_drop_destroys() {
     let dropped = Arc::default();
     let first = CoreArc::new(Watched::new(1, &dropped));
     let (second, weak) = (first.clone(), CoreArc::downgrade(&first));
-    make_ordinary(&first);
-    make_ordinary(&second);
+    switch_to_atomic(&first);
+    switch_to_atomic(&second);
     let third = second.clone();
     assert_eq!(
         (CoreArc::count(&first), CoreArc::weak_count(&first)),
@@ -45,7 +45,7 @@ fn the_last_drop_destroys() {
 fn the_only_reference_can_be_changed_or_unwrapped() {
     let dropped: Arc<AtomicUsize> = Arc::default();
     let mut only = CoreArc::new(Watched::new(1, &dropped));
-    make_ordinary(&only);
+    switch_to_atomic(&only);
     CoreArc::get_mut(&mut only)
         .expect("there is no other")
         .number = 2;
@@ -68,7 +68,7 @@ fn references_taken_on_condition() {
     let (dropped, generation) = (Arc::default(), Generation::new());
     let value = CoreArc::new(Watched::new(1, &dropped));
     let seen = generation.current().expect("nobody changes it");
-    make_ordinary(&value);
+    switch_to_atomic(&value);
     let other = CoreArc::clone_if(&value, &generation, seen).expect("the same");
     drop(generation.change());
     assert!(CoreArc::clone_if(&value, &generation, seen).is_none());
@@ -89,7 +89,7 @@ fn unsized_values() {
     });
     let closure: CoreArc<dyn Fn() -> u64 + Send + Sync> = CoreArc::from(closure);
     let (other, weak) = (closure.clone(), CoreArc::downgrade(&closure));
-    make_ordinary(&other);
+    switch_to_atomic(&other);
     drop(closure);
     assert_eq!((other(), count(&dropped)), (5, 0));
     drop(other);
@@ -101,7 +101,7 @@ fn unsized_values() {
             .map(|_| Watched::new(1, &dropped))
             .collect::<Vec<_>>(),
     );
-    make_ordinary(&list);
+    switch_to_atomic(&list);
     drop(list);
     assert_eq!(count(&dropped), 4);
 }
@@ -134,7 +134,7 @@ fn destructors() {
             home: thread::current().id(),
             watched: Watched::new(number, &dropped),
         });
-        make_ordinary(&next);
+        switch_to_atomic(&next);
         chain = Some(next);
     }
     drop(chain);
@@ -163,7 +163,7 @@ fn in_the_middle_of_it_all() {
                         let other = mine.clone();
                         let third = weak.upgrade().expect("there is one");
                         if step == 30 + number && number % 2 == 0 {
-                            make_ordinary(&third);
+                            switch_to_atomic(&third);
                         }
                         if step % 32 == number {
                             // What it finds in rows makes candidates.
@@ -194,7 +194,7 @@ fn at_the_end_of_threads() {
         fn drop(&mut self) {
             let other = self.0.clone();
             if self.1 == 1 {
-                make_ordinary(&other);
+                switch_to_atomic(&other);
             }
             other.check();
         }

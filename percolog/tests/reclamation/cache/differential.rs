@@ -5,7 +5,7 @@ use crate::common::alive::{Alive, Value};
 use crate::common::seed::seed;
 use crate::common::share::share;
 use percolog::collections::Cache;
-use percolog::collections::cache::{Reason, Version, When};
+use percolog::collections::cache::{ItemVersion, PutCondition, PutReason};
 use percolog::reclaim::Domain;
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -14,7 +14,7 @@ use std::time::Duration;
 #[derive(Debug, Clone, Copy, PartialEq)]
 struct Known {
     number: u64,
-    version: Version,
+    version: ItemVersion,
     expires: Option<u64>,
 }
 
@@ -27,7 +27,7 @@ struct Pair<'d> {
     chance: fastrand::Rng,
     numbers: u64,
     /// Versions that there were.
-    versions: Vec<Version>,
+    versions: Vec<ItemVersion>,
     /// Nothing is evicted.
     ample: bool,
 }
@@ -59,19 +59,21 @@ impl Pair<'_> {
             .then(|| Duration::from_micros(self.chance.u64(..20_000)));
         let known = self.map.get(&key).copied();
         let when = match self.chance.u8(..6) {
-            0 => When::Absent,
-            1 => When::Present,
+            0 => PutCondition::Absent,
+            1 => PutCondition::Present,
             2 if !self.versions.is_empty() => {
-                When::Unchanged(self.versions[self.chance.usize(..self.versions.len())])
+                PutCondition::Unchanged(self.versions[self.chance.usize(..self.versions.len())])
             }
-            3 => known.map_or(When::Always, |known| When::Unchanged(known.version)),
-            _ => When::Always,
+            3 => known.map_or(PutCondition::Always, |known| {
+                PutCondition::Unchanged(known.version)
+            }),
+            _ => PutCondition::Always,
         };
         let expected = match (when, known) {
-            (When::Absent, Some(_)) => Err(Reason::Present),
-            (When::Present | When::Unchanged(_), None) => Err(Reason::Absent),
-            (When::Unchanged(version), Some(known)) if version != known.version => {
-                Err(Reason::Changed)
+            (PutCondition::Absent, Some(_)) => Err(PutReason::Present),
+            (PutCondition::Present | PutCondition::Unchanged(_), None) => Err(PutReason::Absent),
+            (PutCondition::Unchanged(version), Some(known)) if version != known.version => {
+                Err(PutReason::Changed)
             }
             _ => Ok(()),
         };
@@ -257,7 +259,7 @@ fn weights_add_up() {
                 }
                 Err(rejected) => {
                     assert!(
-                        matches!(rejected.reason, Reason::TooLarge { weight, share: of, .. }
+                        matches!(rejected.reason, PutReason::TooLarge { weight, share: of, .. }
                         if weight > share && of == share)
                     );
                     assert_eq!(rejected.value.len(), length);

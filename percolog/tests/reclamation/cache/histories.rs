@@ -5,18 +5,18 @@ use crate::common::history::{Done, is_linearizable, record, together};
 use crate::common::seed::seed;
 use crate::common::share::share;
 use percolog::collections::Cache;
-use percolog::collections::cache::{Reason, Version, When};
+use percolog::collections::cache::{ItemVersion, PutCondition, PutReason};
 use percolog::reclaim::Domain;
 use todc_utils::specifications::Specification;
 
 /// The item of a key: value and version.
-type There = Option<(u64, Version)>;
+type There = Option<(u64, ItemVersion)>;
 
 /// A call on a key, and what came of it.
 #[derive(Debug, Clone)]
 enum Call {
-    Put(When, u64, Result<Version, Reason>),
-    Update(Option<(u64, u64, Version)>),
+    Put(PutCondition, u64, Result<ItemVersion, PutReason>),
+    Update(Option<(u64, u64, ItemVersion)>),
     Get(There),
     Delete(bool),
 }
@@ -36,10 +36,12 @@ impl Specification for Key {
         match *call {
             Call::Put(when, value, ref result) => {
                 let expected = match (when, there) {
-                    (When::Absent, Some(_)) => Err(Reason::Present),
-                    (When::Present | When::Unchanged(_), None) => Err(Reason::Absent),
-                    (When::Unchanged(version), Some((_, now))) if version != *now => {
-                        Err(Reason::Changed)
+                    (PutCondition::Absent, Some(_)) => Err(PutReason::Present),
+                    (PutCondition::Present | PutCondition::Unchanged(_), None) => {
+                        Err(PutReason::Absent)
+                    }
+                    (PutCondition::Unchanged(version), Some((_, now))) if version != *now => {
+                        Err(PutReason::Changed)
                     }
                     _ => Ok(()),
                 };
@@ -84,11 +86,13 @@ fn act(
         }
         other => {
             let when = match other {
-                5 => When::Always,
-                6 => When::Absent,
-                _ if chance.bool() => When::Present,
+                5 => PutCondition::Always,
+                6 => PutCondition::Absent,
+                _ if chance.bool() => PutCondition::Present,
                 // One that was read outside of the history is as good as any.
-                _ => there().map_or(When::Absent, |(_, version)| When::Unchanged(version)),
+                _ => there().map_or(PutCondition::Absent, |(_, version)| {
+                    PutCondition::Unchanged(version)
+                }),
             };
             let put = cache.put(key, value, when, None);
             Call::Put(when, value, put.map_err(|rejected| rejected.reason))

@@ -3,7 +3,7 @@
 use crate::cache::{ByHand, collect_until, room_for};
 use crate::common::alive::Alive;
 use percolog::collections::Cache;
-use percolog::collections::cache::{BuildError, Reason};
+use percolog::collections::cache::{CacheBuildError, PutReason};
 use percolog::reclaim::Domain;
 use std::cell::Cell;
 use std::hash::{Hash, Hasher};
@@ -191,7 +191,7 @@ fn memory_that_runs_out() {
     );
     assert!(matches!(
         rejected.reason,
-        Reason::NoMemory {
+        PutReason::NoMemory {
             limit: Some(65536),
             ..
         }
@@ -217,7 +217,9 @@ fn caches_that_are_too_small() {
     let domain = Domain::new();
     let least = Cache::<u64, u64>::ITEM_BYTES;
     let refused = Cache::<u64, u64>::builder(least - 1).build(&domain);
-    assert!(matches!(refused, Err(BuildError::TooSmall { least: needed, .. }) if needed == least));
+    assert!(
+        matches!(refused, Err(CacheBuildError::TooSmall { least: needed, .. }) if needed == least)
+    );
     let refused = Cache::<u64, u64>::builder(least).lists(3).build(&domain);
     let error = refused.expect_err("four lists");
     assert_eq!(
@@ -230,7 +232,7 @@ fn caches_that_are_too_small() {
     assert_eq!((cache.lists(), cache.limit()), (1, least));
     // More than there are addresses.
     let refused = Cache::<u64, u64>::builder(usize::MAX).build(&domain);
-    assert_eq!(refused.err(), Some(BuildError::NoMemory));
+    assert_eq!(refused.err(), Some(CacheBuildError::NoMemory));
 }
 
 #[test]

@@ -11,7 +11,7 @@ mod threads;
 
 use crate::common::alive::Alive;
 use percolog::collections::Cache;
-use percolog::collections::cache::{Builder, TimeSource};
+use percolog::collections::cache::{CacheBuilder, TimeSource};
 use percolog::reclaim::Domain;
 use std::hash::{BuildHasher, Hasher};
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -74,6 +74,6 @@ fn collect_until(domain: &Domain, alive: &Alive, left: usize) {
 }
 
 /// A cache with room for so many of these items.
-fn room_for<K, V>(items: usize) -> Builder<K, V> {
+fn room_for<K, V>(items: usize) -> CacheBuilder<K, V> {
     Cache::<K, V>::builder(items * Cache::<K, V>::ITEM_BYTES)
 }

@@ -5,7 +5,7 @@ use crate::common::alive::{Alive, Value};
 use crate::common::seed::seed;
 use crate::common::share::share;
 use percolog::collections::Cache;
-use percolog::reclaim::{Domain, Options};
+use percolog::reclaim::{Domain, DomainOptions};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread;
 use std::time::Duration;
@@ -227,7 +227,7 @@ fn one_adds_and_one_deletes() {
 /// Threads come and go, more than there are leases, and everything is counted.
 #[test]
 fn threads_that_end() {
-    let (domain, alive) = (Domain::with(Options::new()), Alive::default());
+    let (domain, alive) = (Domain::with(DomainOptions::new()), Alive::default());
     let cache = room_for(64).build(&domain).expect("there is memory");
     let groups = share(150) as u64;
     for group in 0..groups {

@@ -1,7 +1,7 @@
 //! Random calls against a map.
 
 use crate::common::alive::{Alive, Value};
-use percolog::namespace::{Builder, Extent, Id, Reason};
+use percolog::namespace::{Extent, Id, InsertReason, NamespaceBuilder};
 use percolog::reclaim::Domain;
 use proptest::prelude::*;
 use std::collections::BTreeMap;
@@ -49,7 +49,7 @@ proptest! {
         calls in prop::collection::vec(call(), 1..120),
     ) {
         let (domain, alive) = (Domain::new(), Alive::default());
-        let names = Builder::new().max_ids(limit).build(&domain);
+        let names = NamespaceBuilder::new().max_ids(limit).build(&domain);
         let mut model = BTreeMap::new();
         let mut gone: Vec<Id<Value>> = Vec::new();
         let mut extents: Vec<Extent<Value>> = Vec::new();
@@ -67,7 +67,7 @@ proptest! {
                     Err(refused) => {
                         prop_assert_eq!(refused.value.number(), next);
                         prop_assert_eq!(model.len(), limit as usize, "nothing is lost: {:?}", refused);
-                        let expected = Reason::NoIds { limit, in_use: u64::from(limit), waiting: 0 };
+                        let expected = InsertReason::NoIds { limit, in_use: u64::from(limit), waiting: 0 };
                         prop_assert_eq!(refused.reason, expected);
                     }
                 },

@@ -1,8 +1,8 @@
 //! Ids that are none, limits, and code of users that does what it should not.
 
 use crate::common::alive::Alive;
-use percolog::namespace::{Builder, Id, Namespace, Reason};
-use percolog::reclaim::{Domain, GracePeriod, Options};
+use percolog::namespace::{Id, InsertReason, Namespace, NamespaceBuilder};
+use percolog::reclaim::{Domain, DomainOptions, GracePeriod};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -70,7 +70,7 @@ fn what_is_inserted_during_lookups_is_found() {
 #[test]
 fn an_open_section_keeps_ids_and_the_error_says_so() {
     let (domain, alive) = (Domain::new(), Alive::default());
-    let names = Builder::new().max_ids(3).build(&domain);
+    let names = NamespaceBuilder::new().max_ids(3).build(&domain);
     let ids: Vec<_> = (0..3)
         .map(|number| names.insert(alive.value(number)).expect("there are three"))
         .collect();
@@ -83,7 +83,7 @@ fn an_open_section_keeps_ids_and_the_error_says_so() {
     assert_eq!(refused.value.number(), 9);
     assert_eq!(
         refused.reason,
-        Reason::NoIds {
+        InsertReason::NoIds {
             limit: 3,
             in_use: 2,
             waiting: 1
@@ -105,8 +105,11 @@ fn a_grace_period_keeps_ids_too() {
         }
     }
     static FLAG: Flag = Flag(AtomicBool::new(false));
-    let (domain, alive) = (Domain::with(Options::new().grace(&FLAG)), Alive::default());
-    let names = Builder::new().max_ids(1).build(&domain);
+    let (domain, alive) = (
+        Domain::with(DomainOptions::new().grace(&FLAG)),
+        Alive::default(),
+    );
+    let names = NamespaceBuilder::new().max_ids(1).build(&domain);
     let id = names.insert(alive.value(1)).expect("there is one");
     assert!(names.remove(id).is_ok());
     assert_eq!(names.collect(), 0);
@@ -125,7 +128,7 @@ fn a_grace_period_keeps_ids_too() {
 #[test]
 fn an_extent_that_is_not_made_leaves_nothing_behind() {
     let (domain, alive) = (Domain::new(), Alive::default());
-    let names = Builder::new().max_ids(128).build(&domain);
+    let names = NamespaceBuilder::new().max_ids(128).build(&domain);
     for _ in 0..10 {
         let made = catch_unwind(AssertUnwindSafe(|| {
             names.insert_extent(100, |offset| {
@@ -157,7 +160,7 @@ fn destructors_of_an_extent_that_is_not_made_panic() {
         }
     }
     let domain = Domain::new();
-    let names = Builder::new().max_ids(64).build(&domain);
+    let names = NamespaceBuilder::new().max_ids(64).build(&domain);
     let made = catch_unwind(AssertUnwindSafe(|| {
         names.insert_extent(40, |offset| {
             assert!(offset < 30, "on purpose");

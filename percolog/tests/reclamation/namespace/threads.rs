@@ -4,7 +4,7 @@ use crate::common::alive::{Alive, Value};
 use crate::common::seed::seed;
 use crate::common::share::share;
 use percolog::cpu::{self, CoreId};
-use percolog::namespace::{Builder, Id, Namespace};
+use percolog::namespace::{Id, Namespace, NamespaceBuilder};
 use percolog::reclaim::Domain;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
@@ -16,7 +16,7 @@ use std::thread;
 fn what_a_section_has_found_stays() {
     const THREADS: u64 = 4;
     let (domain, alive, seed) = (Domain::new(), Alive::default(), seed());
-    let names: Namespace<'_, Value> = Builder::new().max_ids(4096).build(&domain);
+    let names: Namespace<'_, Value> = NamespaceBuilder::new().max_ids(4096).build(&domain);
     // Where an id of each place stands.
     let places: Vec<(AtomicU64, [u64; 7])> = (0..64).map(|_| Default::default()).collect();
     let removed = AtomicUsize::new(0);
@@ -124,7 +124,7 @@ fn producer_and_consumer() {
 #[test]
 fn more_threads_than_there_are_places() {
     let (domain, alive) = (Domain::new(), Alive::default());
-    let names = Builder::new().max_ids(2048).build(&domain);
+    let names = NamespaceBuilder::new().max_ids(2048).build(&domain);
     let left: Mutex<Vec<Id<Value>>> = Mutex::default();
     let all = share(5000).max(1) as u64;
     for group in 0..all.div_ceil(8) {
@@ -163,7 +163,7 @@ fn more_threads_than_there_are_places() {
 #[test]
 fn exhausted_by_several_threads() {
     let (domain, alive) = (Domain::new(), Alive::default());
-    let names = Builder::new().max_ids(500).build(&domain);
+    let names = NamespaceBuilder::new().max_ids(500).build(&domain);
     let refused = AtomicUsize::new(0);
     thread::scope(|scope| {
         for thread in 0..4u32 {

@@ -2,7 +2,7 @@
 
 use crate::common::alive::{Alive, Value};
 use crate::ordered::{Collided, Crowded, Hashed, List, Structure};
-use percolog::collections::ordered::{AddReason, ChangeError};
+use percolog::collections::map::{AddReason, ChangeError};
 use percolog::collections::{Map, OrderedList};
 use percolog::reclaim::Domain;
 use proptest::prelude::*;

@@ -2,7 +2,7 @@
 
 use crate::common::alive::{Alive, Value};
 use crate::ordered::{Collided, Hashed, List, Structure};
-use percolog::collections::ordered::{AddReason, Builder, ChangeError};
+use percolog::collections::map::{AddReason, ChangeError, MapBuilder};
 use percolog::collections::{Map, OrderedList};
 use percolog::reclaim::Domain;
 use std::hash::{Hash, Hasher};
@@ -163,7 +163,7 @@ fn a_destructor_that_panics_loses_no_other() {
 fn memory_that_runs_out_is_an_error_and_comes_back() {
     const LIMIT: usize = 200_000;
     let (domain, alive) = (Domain::new(), Alive::default());
-    let map: Map<'_, u64, Value> = Builder::new().limit(LIMIT).map(&domain);
+    let map: Map<'_, u64, Value> = MapBuilder::new().limit(LIMIT).map(&domain);
     let mut full = 0;
     let refused = loop {
         match map.add(full, alive.value(full)) {
@@ -215,7 +215,7 @@ fn memory_that_runs_out_is_an_error_and_comes_back() {
 struct Nosy;
 
 static NOSY_DOMAIN: Domain = Domain::new();
-static NOSY: OrderedList<'static, u64, Nosy> = Builder::new().limit(20_000).list(&NOSY_DOMAIN);
+static NOSY: OrderedList<'static, u64, Nosy> = MapBuilder::new().limit(20_000).list(&NOSY_DOMAIN);
 static LOOKED: AtomicUsize = AtomicUsize::new(0);
 
 impl Drop for Nosy {

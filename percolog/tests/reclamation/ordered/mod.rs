@@ -6,7 +6,7 @@ mod linearizable;
 mod misuse;
 mod threads;
 
-use percolog::collections::ordered::{AddError, ChangeError};
+use percolog::collections::map::{AddError, ChangeError};
 use percolog::collections::{Map, OrderedList};
 use percolog::reclaim::{Domain, Section};
 use std::hash::{BuildHasher, Hasher, RandomState};
@@ -71,7 +71,7 @@ trait Structure<V: Send + Sync + 'static>: Sync + Sized {
     fn iter<'s>(
         &'s self,
         section: &'s Section<'_>,
-    ) -> percolog::collections::ordered::Iter<'s, u64, V>;
+    ) -> percolog::collections::map::EntryIter<'s, u64, V>;
     fn len(&self) -> usize;
     fn is_empty(&self) -> bool;
     fn clear(&self);
@@ -139,7 +139,7 @@ macro_rules! structure {
                 fn iter<'s>(
                     &'s self,
                     section: &'s Section<'_>,
-                ) -> percolog::collections::ordered::Iter<'s, u64, V> {
+                ) -> percolog::collections::map::EntryIter<'s, u64, V> {
                     $name::iter(self, section)
                 }
                 fn len(&self) -> usize {

@@ -3,7 +3,9 @@
 use crate::common::share::share;
 use crate::reclaim::objects::{Seen, Yard};
 use crate::reclaim::sections::until_destroyed;
-use percolog::reclaim::{Domain, GracePeriod, Options, Owned, Stalled, Verdict, WhenFull};
+use percolog::reclaim::{
+    Domain, DomainOptions, GracePeriod, Owned, StalledSection, Verdict, WhenFull,
+};
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::mpsc;
@@ -52,7 +54,7 @@ fn with_a_reader(domain: &Domain, test: impl FnOnce(mpsc::Sender<()>)) {
 
 #[test]
 fn a_full_domain_blocks_until_the_reader_leaves() {
-    let domain = Domain::with(Options::new().cap(CAP, WhenFull::Block));
+    let domain = Domain::with(DomainOptions::new().cap(CAP, WhenFull::Block));
     with_a_reader(&domain, |leave| {
         let most = thread::scope(|scope| {
             let writers: Vec<_> = (0..2)
@@ -88,7 +90,7 @@ fn a_full_domain_blocks_until_the_reader_leaves() {
 
 #[test]
 fn a_thread_that_is_inside_itself_is_not_blocked() {
-    let domain = Domain::with(Options::new().cap(CAP, WhenFull::Block));
+    let domain = Domain::with(DomainOptions::new().cap(CAP, WhenFull::Block));
     let section = domain.enter();
     (0..CAP / SIZE).for_each(|_| retire(&domain));
     assert!(!try_retire(&domain));
@@ -104,8 +106,9 @@ fn a_thread_that_is_inside_itself_is_not_blocked() {
 #[test]
 fn a_destructor_does_not_wait_for_its_own_thread() {
     static MADE: AtomicUsize = AtomicUsize::new(0);
-    static DOMAIN: Domain = Domain::with(Options::new().cap(CAP, WhenFull::Block));
-    static ASKS: Domain = Domain::with(Options::new().cap(CAP, WhenFull::Ask(|_| Verdict::Wait)));
+    static DOMAIN: Domain = Domain::with(DomainOptions::new().cap(CAP, WhenFull::Block));
+    static ASKS: Domain =
+        Domain::with(DomainOptions::new().cap(CAP, WhenFull::Ask(|_| Verdict::Wait)));
     struct Tree(
         &'static Domain,
         #[expect(dead_code, reason = "counts")] [u8; SIZE],
@@ -136,9 +139,9 @@ fn a_destructor_does_not_wait_for_its_own_thread() {
 }
 
 /// What a policy was told, and what it says.
-static TOLD: Mutex<Vec<Stalled>> = Mutex::new(Vec::new());
+static TOLD: Mutex<Vec<StalledSection>> = Mutex::new(Vec::new());
 
-fn tell(stalled: &Stalled, last: Verdict) -> Verdict {
+fn tell(stalled: &StalledSection, last: Verdict) -> Verdict {
     let mut told = TOLD.lock().expect("nobody panics here");
     told.push(stalled.clone());
     if told.len() < 4 { Verdict::Wait } else { last }
@@ -157,7 +160,7 @@ fn a_policy_is_told_who_is_in_the_way_and_decides() {
         ),
     ] {
         TOLD.lock().expect("nobody panics there").clear();
-        let domain = Domain::with(Options::new().cap(CAP, when_full));
+        let domain = Domain::with(DomainOptions::new().cap(CAP, when_full));
         with_a_reader(&domain, |_leave| {
             for _ in 0..CAP / SIZE {
                 assert!(try_retire(&domain));
@@ -186,7 +189,7 @@ fn a_policy_is_told_who_is_in_the_way_and_decides() {
 /// Nobody is in a section, and the room is taken up all the same: by what an idle thread has retired.
 #[test]
 fn a_policy_that_asks_does_not_wait_for_nobody() {
-    let domain = Domain::with(Options::new().cap(CAP, WhenFull::Ask(|_| Verdict::Wait)));
+    let domain = Domain::with(DomainOptions::new().cap(CAP, WhenFull::Ask(|_| Verdict::Wait)));
     let (full, is_full) = mpsc::channel();
     let (say, end) = mpsc::channel::<()>();
     thread::scope(|scope| {
@@ -218,7 +221,7 @@ impl GracePeriod for Told {
 fn a_grace_period_that_does_not_elapse_keeps_everything_and_holds_up_nobody() {
     static GRACE: Told = Told(AtomicBool::new(false));
     let yard = Yard::new();
-    let domain = Domain::with(Options::new().grace(&GRACE));
+    let domain = Domain::with(DomainOptions::new().grace(&GRACE));
     for _ in 0..share(10_000) {
         drop(domain.enter());
         yard.retire_new(&domain);
@@ -244,7 +247,7 @@ fn a_grace_period_that_does_not_elapse_keeps_everything_and_holds_up_nobody() {
 #[test]
 fn a_grace_period_may_use_its_domain() {
     static YARD: Yard = Yard::new();
-    static DOMAIN: Domain = Domain::with(Options::new().grace(&GRACE));
+    static DOMAIN: Domain = Domain::with(DomainOptions::new().grace(&GRACE));
     static GRACE: Busy = Busy {
         retires: AtomicBool::new(true),
         open: AtomicBool::new(false),

@@ -36,10 +36,10 @@ mod stack;
 mod stalled;
 mod threads;
 
-use percolog::reclaim::{Clock, Optimizations, Options};
+use percolog::reclaim::{DomainClock, DomainOptions, Optimizations};
 
 /// Both clocks, both barriers, all optimizations and each switched off.
-fn each_setting(test: impl Fn(Options)) {
+fn each_setting(test: impl Fn(DomainOptions)) {
     let switches = [
         |_: &mut Optimizations| {},
         |optimizations: &mut Optimizations| optimizations.exit_without_clock = false,
@@ -47,11 +47,13 @@ fn each_setting(test: impl Fn(Options)) {
         |optimizations: &mut Optimizations| optimizations.remember_threads = false,
         |optimizations: &mut Optimizations| optimizations.spread_scans = false,
     ];
-    for clock in [Clock::Coarse, Clock::Tsc] {
+    for clock in [DomainClock::Coarse, DomainClock::Tsc] {
         for switch in switches {
             let mut optimizations = Optimizations::ALL;
             switch(&mut optimizations);
-            let options = Options::new().clock(clock).optimizations(optimizations);
+            let options = DomainOptions::new()
+                .clock(clock)
+                .optimizations(optimizations);
             for options in [options, options.fenced()] {
                 println!("{options:?}");
                 test(options);

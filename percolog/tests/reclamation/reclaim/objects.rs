@@ -4,7 +4,7 @@
 //! that was destroyed goes back to the allocator before the test is over: a destroyed object has
 //! another *canary*, and whoever still reads it sees that.
 
-use percolog::reclaim::{Domain, Inside, Link, Owned, Unlinked};
+use percolog::reclaim::{Domain, InSection, Link, Owned, Unlinked};
 use std::ptr;
 use std::sync::atomic::{AtomicPtr, AtomicUsize, Ordering};
 
@@ -169,7 +169,7 @@ impl Seen {
 
 /// Reads a link in a section.
 #[track_caller]
-pub(crate) fn look<'s>(link: &'s Link<Object>, section: &'s impl Inside) -> &'s Object {
+pub(crate) fn look<'s>(link: &'s Link<Object>, section: &'s impl InSection) -> &'s Object {
     let object = link
         .load(section)
         .expect("these links always lead somewhere")

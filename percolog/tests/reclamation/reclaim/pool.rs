@@ -3,7 +3,7 @@
 use crate::common::seed::seed;
 use crate::common::share::share;
 use crate::reclaim::each_setting;
-use percolog::reclaim::{Domain, Options, Stamp};
+use percolog::reclaim::{Domain, DomainOptions, Stamp};
 use std::collections::VecDeque;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -25,7 +25,7 @@ struct Pool {
 }
 
 impl Pool {
-    fn new(options: Options, places: usize) -> Self {
+    fn new(options: DomainOptions, places: usize) -> Self {
         let domain = Domain::with(options);
         let now = domain.now();
         Self {
@@ -79,7 +79,7 @@ impl Pool {
     }
 }
 
-fn everybody(options: Options) {
+fn everybody(options: DomainOptions) {
     let mut chance = fastrand::Rng::with_seed(seed());
     let pool = Pool::new(options, 8);
     thread::scope(|scope| {

@@ -4,7 +4,7 @@ use crate::common::seed::seed;
 use crate::common::share::share;
 use crate::reclaim::each_setting;
 use crate::reclaim::objects::{Object, Seen, Yard, clear, look};
-use percolog::reclaim::{Clock, Domain, Link, Options, Owned, Section};
+use percolog::reclaim::{Domain, DomainClock, DomainOptions, Link, Owned, Section};
 #[cfg(target_os = "linux")]
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, mpsc};
@@ -58,7 +58,7 @@ fn write(yard: &Yard, domain: &Domain, links: &[Link<Object>], chance: &mut fast
 }
 
 /// Readers and writers on the same links; everything is destroyed in the end.
-fn everybody(options: Options, rounds: usize, threads: usize, at_start: impl Fn() + Sync) {
+fn everybody(options: DomainOptions, rounds: usize, threads: usize, at_start: impl Fn() + Sync) {
     let mut chance = fastrand::Rng::with_seed(seed());
     let yard = Yard::new();
     let domain = Domain::with(options);
@@ -92,9 +92,9 @@ fn sections_keep_what_they_find_in_every_setting() {
 
 #[test]
 fn eight_threads_on_two_processors() {
-    for clock in [Clock::Coarse, Clock::Tsc] {
+    for clock in [DomainClock::Coarse, DomainClock::Tsc] {
         everybody(
-            Options::new().clock(clock),
+            DomainOptions::new().clock(clock),
             share(4000),
             8,
             crate::reclaim::on_two_processors,
@@ -107,10 +107,10 @@ fn eight_threads_on_two_processors() {
 #[test]
 fn memory_that_is_freed_is_read_by_nobody() {
     const WORDS: usize = 16;
-    for clock in [Clock::Coarse, Clock::Tsc] {
+    for clock in [DomainClock::Coarse, DomainClock::Tsc] {
         for options in [
-            Options::new().clock(clock),
-            Options::new().clock(clock).fenced(),
+            DomainOptions::new().clock(clock),
+            DomainOptions::new().clock(clock).fenced(),
         ] {
             let domain = Domain::with(options);
             let mut link = Link::new(Owned::new(vec![0; WORDS]));

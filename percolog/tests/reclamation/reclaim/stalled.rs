@@ -3,8 +3,8 @@
 use crate::common::share::share;
 use crate::reclaim::objects::{Seen, Yard, clear, look};
 use crate::reclaim::sections::until_destroyed;
-use percolog::cpu::barrier::Mode;
-use percolog::reclaim::{Clock, Domain, Options, Stalled};
+use percolog::cpu::barrier::BarrierMode;
+use percolog::reclaim::{Domain, DomainClock, DomainOptions, StalledSection};
 use std::sync::mpsc;
 use std::thread;
 use std::time::Duration;
@@ -12,7 +12,7 @@ use std::time::Duration;
 /// Who is in the way. A scan that meets somebody only notes who it was if nobody else is about to make a
 /// rare step, so it is asked again.
 #[track_caller]
-pub(crate) fn in_the_way(domain: &Domain) -> Stalled {
+pub(crate) fn in_the_way(domain: &Domain) -> StalledSection {
     for _ in 0..100_000 {
         domain.collect();
         if let Some(stalled) = domain.stats().stalled {
@@ -47,7 +47,7 @@ fn replace(
 const FEW: u64 = 10_000;
 
 /// The published implementation kept what had gathered behind a stalled reader for a million operations more.
-fn a_stalled_reader(options: Options) {
+fn a_stalled_reader(options: DomainOptions) {
     let yard = Yard::new();
     let domain = Domain::with(options);
     let links = [yard.link()];
@@ -96,7 +96,7 @@ fn a_stalled_reader(options: Options) {
     });
     // Where a look costs a system call, there are fewer of them.
     let few = match domain.stats().barrier {
-        Mode::Fence => FEW / 10,
+        BarrierMode::Fence => FEW / 10,
         _ => FEW,
     };
     // Seven go at every free while there are very many of them, then one.
@@ -119,9 +119,9 @@ fn what_has_gathered_behind_a_stalled_reader_goes_away() {
 /// The published implementation never reclaims anything on one core.
 #[test]
 fn one_thread_alone_reclaims() {
-    for clock in [Clock::Coarse, Clock::Tsc] {
+    for clock in [DomainClock::Coarse, DomainClock::Tsc] {
         let yard = Yard::new();
-        let domain = Domain::with(Options::new().clock(clock));
+        let domain = Domain::with(DomainOptions::new().clock(clock));
         let links = [yard.link()];
         let most = replace(&yard, &domain, &links[0], share(100_000));
         assert!(most < FEW, "{most} objects waited");
@@ -134,9 +134,9 @@ fn one_thread_alone_reclaims() {
 
 #[test]
 fn one_object_is_enough_to_collect() {
-    for clock in [Clock::Coarse, Clock::Tsc] {
+    for clock in [DomainClock::Coarse, DomainClock::Tsc] {
         let yard = Yard::new();
-        let domain = Domain::with(Options::new().clock(clock));
+        let domain = Domain::with(DomainOptions::new().clock(clock));
         let object = yard.retire_new(&domain);
         until_destroyed(&domain, object);
     }

@@ -3,7 +3,7 @@
 use crate::common::share::share;
 use crate::reclaim::objects::{Object, Seen, Yard, clear, look};
 use crate::reclaim::sections::until_destroyed;
-use percolog::reclaim::{Clock, Domain, Link, Options, Section};
+use percolog::reclaim::{Domain, DomainClock, DomainOptions, Link, Section};
 use std::cell::RefCell;
 use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicUsize, Ordering};
 use std::sync::{Condvar, Mutex};
@@ -212,15 +212,15 @@ const CROWD: usize = 16;
 #[test]
 fn idle_threads_are_not_looked_at_until_they_come_back() {
     for options in [
-        Options::new(),
-        Options::new().fenced(),
-        Options::new().clock(Clock::Tsc),
+        DomainOptions::new(),
+        DomainOptions::new().fenced(),
+        DomainOptions::new().clock(DomainClock::Tsc),
     ] {
         idle_threads(options);
     }
 }
 
-fn idle_threads(options: Options) {
+fn idle_threads(options: DomainOptions) {
     const ROUNDS: usize = 3;
     let idle = share(120).max(2 * CROWD);
     let yard = Yard::new();

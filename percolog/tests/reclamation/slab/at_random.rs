@@ -2,8 +2,8 @@
 
 use super::{Node, Owned, insert};
 use crate::common::share::share;
-use percolog::reclaim::{Domain, Link, Options};
-use percolog::slab::{Builder, InSlab, Slab};
+use percolog::reclaim::{Domain, DomainOptions, Link};
+use percolog::slab::{InSlab, Slab, SlabBuilder};
 use proptest::prelude::*;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread;
@@ -42,8 +42,8 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(24))]
     #[test]
     fn as_a_vector_of_boxes(steps in steps(), keep in 0_usize..4) {
-        let domain = Domain::with(Options::new());
-        let slab: Slab<'_, Node> = Builder::new().keep(keep).build(&domain);
+        let domain = Domain::with(DomainOptions::new());
+        let slab: Slab<'_, Node> = SlabBuilder::new().keep(keep).build(&domain);
         let mut live: Vec<(u64, Owned)> = Vec::new();
         // Freed while a section is open, which has not ended since.
         let mut seen: Vec<(u64, *const Node)> = Vec::new();
@@ -121,7 +121,7 @@ fn exchange<T: Send + Sync + 'static>(make: fn(u64) -> T, number_of: fn(&T) -> u
     const LINKS: usize = 32;
     let domain = Domain::new();
     let times = share(20_000);
-    let slab: Slab<'_, T> = Builder::new().keep(0).build(&domain);
+    let slab: Slab<'_, T> = SlabBuilder::new().keep(0).build(&domain);
     let insert = |number| match slab.insert(make(number)) {
         Ok(owned) => owned,
         Err(exhausted) => panic!("{exhausted}"),

@@ -2,7 +2,7 @@
 
 use super::{Node, insert};
 use percolog::lock::NodeLock;
-use percolog::reclaim::{Domain, Link, Options};
+use percolog::reclaim::{Domain, DomainOptions, Link};
 use percolog::slab::{InSlab, Slab};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
@@ -46,7 +46,7 @@ fn objects_outlive_their_slab() {
 #[test]
 fn a_slab_goes_before_its_domain_and_what_waits_is_destroyed_with_that() {
     let counted = Arc::new(());
-    let domain = Domain::with(Options::new());
+    let domain = Domain::with(DomainOptions::new());
     let slab = Slab::new(&domain);
     for _ in 0..1000 {
         let value = slab
@@ -90,11 +90,11 @@ fn a_locked_node_is_freed() {
     assert!(link.swap(slab.insert(Locked::default()).ok()).is_none());
     let section = DOMAIN.enter();
     let found = link.load(&section).expect("linked").get();
-    let guard = found.0.take().expect("nobody has it");
+    let guard = found.0.lock().expect("nobody has it");
     let unlinked = guard.release_and_free(link.swap(None).expect("linked"));
     // SAFETY: the only link to it leads nowhere, and was read in sections of DOMAIN.
     unsafe { slab.free(unlinked) };
-    assert!(found.0.take().is_err(), "still there, and freed");
+    assert!(found.0.lock().is_err(), "still there, and freed");
 }
 
 #[test]

@@ -3,8 +3,8 @@
 use super::{Node, Owned, insert};
 use crate::common::alone::alone;
 use crate::common::share::share;
-use percolog::reclaim::{Domain, GracePeriod, Options};
-use percolog::slab::{Builder, Slab};
+use percolog::reclaim::{Domain, DomainOptions, GracePeriod};
+use percolog::slab::{Slab, SlabBuilder};
 use std::sync::Barrier;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
@@ -15,7 +15,7 @@ const OBJECTS: usize = Slab::<Node>::CHUNK_OBJECTS;
 #[test]
 fn the_limit_is_an_error_and_nothing_is_lost() {
     let domain = Domain::new();
-    let slab = Builder::new().limit(3 * CHUNK + 1).build(&domain);
+    let slab = SlabBuilder::new().limit(3 * CHUNK + 1).build(&domain);
     let mut all: Vec<_> = (0..3 * OBJECTS as u64)
         .map(|at| insert(&slab, at))
         .collect();
@@ -50,7 +50,7 @@ fn the_limit_is_an_error_and_nothing_is_lost() {
 #[test]
 fn a_limit_below_one_chunk_is_no_room_at_all() {
     let domain = Domain::new();
-    let slab = Builder::new().limit(CHUNK - 1).build(&domain);
+    let slab = SlabBuilder::new().limit(CHUNK - 1).build(&domain);
     assert!(slab.insert(Node::new(1)).is_err());
     assert_eq!(slab.stats().chunks, 0);
 }
@@ -59,7 +59,7 @@ fn a_limit_below_one_chunk_is_no_room_at_all() {
 #[test]
 fn the_limit_holds_for_all_threads_together() {
     let domain = Domain::new();
-    let slab = Builder::new().limit(6 * CHUNK).build(&domain);
+    let slab = SlabBuilder::new().limit(6 * CHUNK).build(&domain);
     let got = thread::scope(|scope| {
         let threads = [(); 3].map(|()| {
             scope.spawn(|| {
@@ -79,7 +79,7 @@ fn the_limit_holds_for_all_threads_together() {
 #[test]
 fn a_few_empty_chunks_are_kept() {
     let domain = Domain::new();
-    let slab: Slab<'_, Node> = Builder::new().keep(4).build(&domain);
+    let slab: Slab<'_, Node> = SlabBuilder::new().keep(4).build(&domain);
     let fill = || -> Vec<_> {
         (0..22 * OBJECTS as u64)
             .map(|at| insert(&slab, at))
@@ -101,7 +101,7 @@ fn a_few_empty_chunks_are_kept() {
     drop(some);
     assert_eq!(slab.collect(), slab_bytes(kept));
     assert_eq!(slab.stats().chunks, 0);
-    let none: Slab<'_, Node> = Builder::new().keep(0).build(&domain);
+    let none: Slab<'_, Node> = SlabBuilder::new().keep(0).build(&domain);
     drop(
         (0..22 * OBJECTS as u64)
             .map(|at| insert(&none, at))
@@ -247,8 +247,8 @@ fn memory_waits_for_the_domains_grace_period() {
         }
     }
     static SWITCH: Switch = Switch(AtomicBool::new(false));
-    static DOMAIN: Domain = Domain::with(Options::new().grace(&SWITCH));
-    let slab = Builder::new().limit(CHUNK).build(&DOMAIN);
+    static DOMAIN: Domain = Domain::with(DomainOptions::new().grace(&SWITCH));
+    let slab = SlabBuilder::new().limit(CHUNK).build(&DOMAIN);
     for at in 0..OBJECTS as u64 {
         // SAFETY: nobody else has seen it.
         unsafe { slab.free(insert(&slab, at).into()) };

@@ -3,7 +3,7 @@
 use std::marker::PhantomData;
 use std::ptr::NonNull;
 
-use percolog::reclaim::{Clock, Domain, Optimizations, Options};
+use percolog::reclaim::{DomainClock, Domain, Optimizations, DomainOptions};
 
 use crate::reclaim::node::Node;
 use crate::reclaim::{Handle, Reclaimer};
@@ -14,7 +14,7 @@ pub trait Variant: Send + Sync + 'static {
     const NAME: &'static str;
 
     /// Its options.
-    const OPTIONS: Options;
+    const OPTIONS: DomainOptions;
 }
 
 macro_rules! variants {
@@ -25,32 +25,32 @@ macro_rules! variants {
 
         impl Variant for $variant {
             const NAME: &'static str = $name;
-            const OPTIONS: Options = $options;
+            const OPTIONS: DomainOptions = $options;
         }
     )*};
 }
 
 variants! {
     /// As it comes: the coarse clock, and `membarrier` where the kernel has it.
-    Coarse, "percolog", Options::new();
+    Coarse, "percolog", DomainOptions::new();
     /// With a fence in every section.
-    Fenced, "percolog, fenced", Options::new().fenced();
+    Fenced, "percolog, fenced", DomainOptions::new().fenced();
     /// With the time stamp counter, as the paper has it.
-    Tsc, "percolog, TSC", Options::new().clock(Clock::Tsc);
+    Tsc, "percolog, TSC", DomainOptions::new().clock(DomainClock::Tsc);
     /// With both: nothing but what the paper's machine had.
-    TscFenced, "percolog, TSC, fenced", Options::new().clock(Clock::Tsc).fenced();
+    TscFenced, "percolog, TSC, fenced", DomainOptions::new().clock(DomainClock::Tsc).fenced();
     /// Without the first optimization: leaving reads the clock.
-    ClockAtExit, "percolog, TSC, clock at exit", without(Clock::Tsc, 1);
+    ClockAtExit, "percolog, TSC, clock at exit", without(DomainClock::Tsc, 1);
     /// Without the second: each thread finds out for itself.
-    NotBorrowing, "percolog, not borrowing", without(Clock::Coarse, 2);
+    NotBorrowing, "percolog, not borrowing", without(DomainClock::Coarse, 2);
     /// Without the third: each scan looks at each thread.
-    Forgetting, "percolog, forgetting threads", without(Clock::Coarse, 3);
+    Forgetting, "percolog, forgetting threads", without(DomainClock::Coarse, 3);
     /// Without the fourth: each scan begins with the first thread.
-    ScansInOrder, "percolog, scans in one order", without(Clock::Coarse, 4);
+    ScansInOrder, "percolog, scans in one order", without(DomainClock::Coarse, 4);
 }
 
 /// The options with one of the paper's optimizations turned off.
-const fn without(clock: Clock, optimization: u8) -> Options {
+const fn without(clock: DomainClock, optimization: u8) -> DomainOptions {
     let mut optimizations = Optimizations::ALL;
     match optimization {
         1 => optimizations.exit_without_clock = false,
@@ -58,7 +58,7 @@ const fn without(clock: Clock, optimization: u8) -> Options {
         3 => optimizations.remember_threads = false,
         _ => optimizations.spread_scans = false,
     }
-    Options::new().clock(clock).optimizations(optimizations)
+    DomainOptions::new().clock(clock).optimizations(optimizations)
 }
 
 /// A domain.

@@ -16,7 +16,7 @@ pub(super) use table::{Hashed, Parts, TableFile};
 use super::error::{CloseError, FaultError, MapError, OutOfMemory};
 use super::memory::{Frame, FrameNumber, Memory};
 use super::objects::{PageManager, Target, View};
-use percolog::clustered::{ObjectRef, Section};
+use percolog::clustered::{ObjectRef, ObjectSection};
 use std::sync::Arc;
 
 /// What is in a file.
@@ -37,7 +37,7 @@ pub(super) struct Backing {
 
 impl Backing {
     /// A frame that has the page. Nobody else knows it yet.
-    fn fill(&self, section: &Section, offset: u64) -> Result<Frame, OutOfMemory> {
+    fn fill(&self, section: &ObjectSection, offset: u64) -> Result<Frame, OutOfMemory> {
         let manager = self.manager.get(section).map_err(|_| OutOfMemory)?;
         let frame = manager.allocate(section)?;
         let word = match self.contents {
@@ -48,7 +48,7 @@ impl Backing {
         Ok(frame)
     }
 
-    fn give_back(&self, section: &Section, frame: Frame) {
+    fn give_back(&self, section: &ObjectSection, frame: Frame) {
         // A manager is destroyed after all that have frames of it.
         if let Ok(manager) = self.manager.get(section) {
             manager.give_back(section, frame);
@@ -62,7 +62,7 @@ impl Backing {
     /// Maps a frame, unless `still` says no.
     fn map(
         &self,
-        section: &Section,
+        section: &ObjectSection,
         frame: FrameNumber,
         target: Target,
         still: &dyn Fn() -> bool,
@@ -110,7 +110,7 @@ impl Views {
     }
 
     /// Takes a page of the file away from all who see it.
-    fn unmap(&self, section: &Section, offset: u64) {
+    fn unmap(&self, section: &ObjectSection, offset: u64) {
         for view in &self.views {
             let seen = (view.first..view.first + view.pages).contains(&offset);
             // The tables go with their process: who has ended maps nothing.

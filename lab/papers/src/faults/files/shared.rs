@@ -5,7 +5,7 @@ use crate::faults::error::{CloseError, FaultError, MapError};
 use crate::faults::lock;
 use crate::faults::memory::Frame;
 use crate::faults::objects::{FileCache, Target, View};
-use percolog::clustered::Section;
+use percolog::clustered::ObjectSection;
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
 use std::sync::Mutex;
@@ -32,7 +32,7 @@ impl LockedFile {
 }
 
 impl FileCache for LockedFile {
-    fn fault(&self, section: &Section, offset: u64, target: Target) -> Result<(), FaultError> {
+    fn fault(&self, section: &ObjectSection, offset: u64, target: Target) -> Result<(), FaultError> {
         let mut state = lock(&self.state);
         let frame = match state.pages.entry(offset) {
             Entry::Occupied(found) => found.into_mut(),
@@ -52,7 +52,7 @@ impl FileCache for LockedFile {
         lock(&self.state).views.detach(view);
     }
 
-    fn reclaim(&self, section: &Section, wanted: usize) -> usize {
+    fn reclaim(&self, section: &ObjectSection, wanted: usize) -> usize {
         if !self.backing.can_be_reclaimed() {
             return 0;
         }
@@ -67,7 +67,7 @@ impl FileCache for LockedFile {
         taken.map(give_back).count()
     }
 
-    fn close(&self, section: &Section) -> Result<usize, CloseError> {
+    fn close(&self, section: &ObjectSection) -> Result<usize, CloseError> {
         let mut state = lock(&self.state);
         state.views.close()?;
         let pages = std::mem::take(&mut state.pages);

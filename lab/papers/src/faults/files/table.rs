@@ -14,7 +14,7 @@ use crate::faults::error::{CloseError, FaultError, MapError};
 use crate::faults::lock;
 use crate::faults::memory::{Frame, FrameNumber};
 use crate::faults::objects::{FileCache, Target, View};
-use percolog::clustered::Section;
+use percolog::clustered::ObjectSection;
 use percolog::clustered::dhash::{DHash, ElementTable, LockedElement, Partitioned};
 use std::ops::ControlFlow;
 use std::sync::Mutex;
@@ -200,7 +200,7 @@ impl<T: PageTable> TableFile<T> {
     }
 
     /// Takes a page away: its frame, if it has one.
-    fn take(&self, section: &Section, offset: u64) -> Option<Frame> {
+    fn take(&self, section: &ObjectSection, offset: u64) -> Option<Frame> {
         let element = self
             .pages
             .table()
@@ -215,7 +215,7 @@ impl<T: PageTable> TableFile<T> {
 }
 
 impl<T: PageTable> FileCache for TableFile<T> {
-    fn fault(&self, section: &Section, offset: u64, target: Target) -> Result<(), FaultError> {
+    fn fault(&self, section: &ObjectSection, offset: u64, target: Target) -> Result<(), FaultError> {
         let key = self.pages.key(offset);
         loop {
             let element = self
@@ -249,7 +249,7 @@ impl<T: PageTable> FileCache for TableFile<T> {
         lock(&self.views).detach(view);
     }
 
-    fn reclaim(&self, section: &Section, wanted: usize) -> usize {
+    fn reclaim(&self, section: &ObjectSection, wanted: usize) -> usize {
         if !self.backing.can_be_reclaimed() {
             return 0;
         }
@@ -259,7 +259,7 @@ impl<T: PageTable> FileCache for TableFile<T> {
         taken.map(give_back).count()
     }
 
-    fn close(&self, section: &Section) -> Result<usize, CloseError> {
+    fn close(&self, section: &ObjectSection) -> Result<usize, CloseError> {
         lock(&self.views).close()?;
         // Nobody sees a page: nothing is filled any more.
         let all = self.some_resident(usize::MAX).into_iter();

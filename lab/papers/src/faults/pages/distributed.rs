@@ -8,7 +8,7 @@ use crate::faults::error::OutOfMemory;
 use crate::faults::memory::Frame;
 use crate::faults::objects::{Attachment, Member, PageManager};
 use crate::faults::{Alone, lock};
-use percolog::clustered::{Place, Root, Section, Siblings};
+use percolog::clustered::{Place, Root, ObjectSection, Siblings};
 use std::sync::{Arc, Mutex};
 
 /// The root: what no slot has.
@@ -139,12 +139,12 @@ impl Home for SlotPool {
 }
 
 impl PageManager for SlotPool {
-    fn allocate(&self, _: &Section) -> Result<Frame, OutOfMemory> {
+    fn allocate(&self, _: &ObjectSection) -> Result<Frame, OutOfMemory> {
         let own = lock(&self.free).pop();
         own.map_or_else(|| self.refill(), Ok)
     }
 
-    fn give_back(&self, _: &Section, frame: Frame) {
+    fn give_back(&self, _: &ObjectSection, frame: Frame) {
         self.put(frame);
     }
 
@@ -156,7 +156,7 @@ impl PageManager for SlotPool {
         self.let_go(attachment);
     }
 
-    fn reclaim(&self, section: &Section, wanted: usize) -> usize {
+    fn reclaim(&self, section: &ObjectSection, wanted: usize) -> usize {
         // Whoever is asked gives frames back here, and might be the first on its slot to do so: nobody is asked during the visit.
         ask(self.everybody(), section, wanted)
     }

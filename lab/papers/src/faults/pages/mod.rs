@@ -15,7 +15,7 @@ pub(super) use shared::Pool;
 
 use super::lock;
 use super::objects::{Attachment, Member};
-use percolog::clustered::{Section, Siblings};
+use percolog::clustered::{ObjectSection, Siblings};
 use std::sync::Mutex;
 
 /// Representatives each of which has a table of those who were made on its slot.
@@ -52,7 +52,7 @@ trait Home: Sized + Send + Sync {
 }
 
 /// Asks one after the other, until there are enough.
-fn ask(members: Vec<Member>, section: &Section, wanted: usize) -> usize {
+fn ask(members: Vec<Member>, section: &ObjectSection, wanted: usize) -> usize {
     let mut got = 0;
     for member in members {
         if got >= wanted {

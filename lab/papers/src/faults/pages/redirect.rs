@@ -4,7 +4,7 @@ use super::{Home, ask};
 use crate::faults::error::OutOfMemory;
 use crate::faults::memory::Frame;
 use crate::faults::objects::{Attachment, Member, PageManager};
-use percolog::clustered::{ObjectRef, Place, Root, Section, Siblings};
+use percolog::clustered::{ObjectRef, Place, Root, ObjectSection, Siblings};
 use std::sync::Mutex;
 
 /// The root.
@@ -49,7 +49,7 @@ impl Home for Redirect {
 }
 
 impl PageManager for Redirect {
-    fn allocate(&self, section: &Section) -> Result<Frame, OutOfMemory> {
+    fn allocate(&self, section: &ObjectSection) -> Result<Frame, OutOfMemory> {
         // The global manager is destroyed after all processes.
         self.to
             .get(section)
@@ -57,7 +57,7 @@ impl PageManager for Redirect {
             .allocate(section)
     }
 
-    fn give_back(&self, section: &Section, frame: Frame) {
+    fn give_back(&self, section: &ObjectSection, frame: Frame) {
         if let Ok(to) = self.to.get(section) {
             to.give_back(section, frame);
         }
@@ -71,7 +71,7 @@ impl PageManager for Redirect {
         self.let_go(attachment);
     }
 
-    fn reclaim(&self, section: &Section, wanted: usize) -> usize {
+    fn reclaim(&self, section: &ObjectSection, wanted: usize) -> usize {
         ask(self.everybody(), section, wanted)
     }
 

@@ -5,7 +5,7 @@ use crate::faults::error::OutOfMemory;
 use crate::faults::lock;
 use crate::faults::memory::Frame;
 use crate::faults::objects::{Attachment, Member, PageManager};
-use percolog::clustered::Section;
+use percolog::clustered::ObjectSection;
 use std::sync::Mutex;
 
 /// All of it, under one lock.
@@ -30,11 +30,11 @@ impl Pool {
 }
 
 impl PageManager for Pool {
-    fn allocate(&self, _: &Section) -> Result<Frame, OutOfMemory> {
+    fn allocate(&self, _: &ObjectSection) -> Result<Frame, OutOfMemory> {
         lock(&self.state).free.pop().ok_or(OutOfMemory)
     }
 
-    fn give_back(&self, _: &Section, frame: Frame) {
+    fn give_back(&self, _: &ObjectSection, frame: Frame) {
         lock(&self.state).free.push(frame);
     }
 
@@ -48,7 +48,7 @@ impl PageManager for Pool {
         members.retain(|member| *member != attachment.member);
     }
 
-    fn reclaim(&self, section: &Section, wanted: usize) -> usize {
+    fn reclaim(&self, section: &ObjectSection, wanted: usize) -> usize {
         // Not under the lock, as in K42: whoever is asked gives back here.
         let members = lock(&self.state).members.clone();
         ask(members, section, wanted)

@@ -12,7 +12,7 @@ use super::take_down;
 use crate::faults::error::{FaultError, MapError};
 use crate::faults::objects::{Placed, Process};
 use crate::faults::{Alone, lock};
-use percolog::clustered::{Place, Root, Section, Siblings};
+use percolog::clustered::{Place, Root, ObjectSection, Siblings};
 use std::sync::{Arc, Mutex};
 
 /// The root.
@@ -59,7 +59,7 @@ impl SlotProcess {
 }
 
 impl Process for SlotProcess {
-    fn fault(&self, section: &Section, page: u64) -> Result<(), FaultError> {
+    fn fault(&self, section: &ObjectSection, page: u64) -> Result<(), FaultError> {
         let no_region = FaultError::NoRegion { page };
         let placed = self.find(page).ok_or(no_region)?;
         let region = placed.region.get(section).map_err(|_| no_region)?;
@@ -70,7 +70,7 @@ impl Process for SlotProcess {
         lock(&self.regions.0).add(placed)
     }
 
-    fn unmap(&self, section: &Section, first: u64) -> Result<(), MapError> {
+    fn unmap(&self, section: &ObjectSection, first: u64) -> Result<(), MapError> {
         let region = lock(&self.regions.0).begin_removal(first)?;
         self.siblings.visit(|all| {
             for (_, slot) in all.iter() {

@@ -15,10 +15,10 @@ pub(super) use shared::SharedProcess;
 
 use super::error::MapError;
 use super::objects::Region;
-use percolog::clustered::{ObjectRef, Section};
+use percolog::clustered::{ObjectRef, ObjectSection};
 
 /// Takes all pages of a region away, and destroys it. Who is on the way into it is told so.
-fn take_down(section: &Section, region: ObjectRef<dyn Region>) -> Result<(), MapError> {
+fn take_down(section: &ObjectSection, region: ObjectRef<dyn Region>) -> Result<(), MapError> {
     if let Ok(found) = region.get(section) {
         found.unmap(section)?;
     }

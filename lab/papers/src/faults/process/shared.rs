@@ -5,7 +5,7 @@ use super::take_down;
 use crate::faults::error::{FaultError, MapError};
 use crate::faults::lock;
 use crate::faults::objects::{Placed, Process};
-use percolog::clustered::Section;
+use percolog::clustered::ObjectSection;
 use std::sync::Mutex;
 
 /// See the [module](self).
@@ -15,7 +15,7 @@ pub(in crate::faults) struct SharedProcess {
 }
 
 impl Process for SharedProcess {
-    fn fault(&self, section: &Section, page: u64) -> Result<(), FaultError> {
+    fn fault(&self, section: &ObjectSection, page: u64) -> Result<(), FaultError> {
         let no_region = FaultError::NoRegion { page };
         let placed = lock(&self.regions).find(page).ok_or(no_region)?;
         // Without the lock: the region can be destroyed meanwhile, and then says so.
@@ -27,7 +27,7 @@ impl Process for SharedProcess {
         lock(&self.regions).add(placed)
     }
 
-    fn unmap(&self, section: &Section, first: u64) -> Result<(), MapError> {
+    fn unmap(&self, section: &ObjectSection, first: u64) -> Result<(), MapError> {
         let region = lock(&self.regions).begin_removal(first)?;
         let taken = take_down(section, region);
         let mut regions = lock(&self.regions);

@@ -2,7 +2,7 @@
 
 use super::super::{AddressSpace, Choice, FaultError, File, MapError, OutOfMemory, System};
 use super::{Numbers, with_each_choice};
-use percolog::clustered::{ObjectRef, requests::NotStopped};
+use percolog::clustered::{ObjectRef, requests::StopError};
 use percolog::cpu::{self, CoreId};
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
@@ -284,8 +284,8 @@ fn errors_say_what_is_wrong() {
         OutOfMemory.to_string()
     );
     assert_eq!(
-        MapError::from(NotStopped::Barrier).to_string(),
-        format!("faults could not be held off: {}", NotStopped::Barrier)
+        MapError::from(StopError::Barrier).to_string(),
+        format!("faults could not be held off: {}", StopError::Barrier)
     );
     let system = System::new(Choice::SHARED, 1, 1).expect("there is room");
     let space = system.start().expect("there is room");

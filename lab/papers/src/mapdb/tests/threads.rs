@@ -6,7 +6,7 @@ use super::super::{
     SpaceLocks, Tlbs,
 };
 use super::NO_TLBS;
-use percolog::reclaim::{Domain, Options};
+use percolog::reclaim::{Domain, DomainOptions};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, PoisonError};
 use std::thread;
@@ -150,7 +150,7 @@ fn all_frames<M: Mappings>(database: &M, spaces: Vec<Space>, tick: impl Fn()) {
 #[test]
 fn everything_fits_together_when_all_have_finished() {
     static TLBS: Tlbs = Tlbs::new(2);
-    let domain = Domain::with(Options::new().grace(&TLBS));
+    let domain = Domain::with(DomainOptions::new().grace(&TLBS));
     let tables = SoftwareTables::new(&TLBS, FRAMES);
     let database = MappingDatabase::new(&domain, tables, PAGES);
     let tick = || (0..2).for_each(|processor| database.back_end().flush(processor));

@@ -3,14 +3,14 @@
 use super::super::{
     BackEnd, Lack, MapError, MapUnmap, MappingDatabase, Mappings, SoftwareTables, Tlbs,
 };
-use percolog::reclaim::{Domain, Options};
+use percolog::reclaim::{Domain, DomainOptions};
 use std::thread;
 
 /// One frame, two processors: the first has seen the page.
 #[test]
 fn a_frame_is_another_owners_only_when_no_processor_remembers_it() {
     static TLBS: Tlbs = Tlbs::new(2);
-    let domain = Domain::with(Options::new().grace(&TLBS));
+    let domain = Domain::with(DomainOptions::new().grace(&TLBS));
     let database = MappingDatabase::new(&domain, SoftwareTables::new(&TLBS, 1), 16);
     let tables = database.back_end();
     let spaces = [(); 2].map(|()| database.create().expect("there is room"));
@@ -53,7 +53,7 @@ fn a_frame_is_another_owners_only_when_no_processor_remembers_it() {
 #[test]
 fn an_address_is_used_again_only_when_no_processor_remembers_it() {
     static TLBS: Tlbs = Tlbs::new(1);
-    let domain = Domain::with(Options::new().grace(&TLBS));
+    let domain = Domain::with(DomainOptions::new().grace(&TLBS));
     let database = MappingDatabase::new(&domain, SoftwareTables::new(&TLBS, 8), 1);
     let tables = database.back_end();
     let [space, other] = [(); 2].map(|()| database.create().expect("there is room"));
@@ -90,7 +90,7 @@ fn an_address_is_used_again_only_when_no_processor_remembers_it() {
 #[test]
 fn who_flushes_seldom_holds_up_nobody_for_longer() {
     static TLBS: Tlbs = Tlbs::new(2);
-    let domain = Domain::with(Options::new().grace(&TLBS));
+    let domain = Domain::with(DomainOptions::new().grace(&TLBS));
     let database = MappingDatabase::new(&domain, SoftwareTables::new(&TLBS, 1), 16);
     let tables = database.back_end();
     let space = database.create().expect("there is room");
@@ -117,7 +117,7 @@ fn who_flushes_seldom_holds_up_nobody_for_longer() {
 #[test]
 fn nobody_writes_to_anothers_pages() {
     static TLBS: Tlbs = Tlbs::new(2);
-    let domain = Domain::with(Options::new().grace(&TLBS));
+    let domain = Domain::with(DomainOptions::new().grace(&TLBS));
     let database = MappingDatabase::new(&domain, SoftwareTables::new(&TLBS, 24), 24);
     let tables = database.back_end();
     let spaces = [(); 2].map(|()| database.create().expect("there is room"));

@@ -3,8 +3,8 @@
 use super::{Delivery, Stays};
 use crate::subsystem::{Entry, SharedObject};
 use percolog::collections::EventQueue;
-use percolog::collections::event_queue::Delivered;
-use percolog::oplog::Stats;
+use percolog::collections::event_queue::Delivery;
+use percolog::oplog::LogStats;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 /// An [`EventQueue`] without a bound. Readers exclude each other: it has one consumer at a time.
@@ -24,8 +24,8 @@ impl LoggedQueue {
             unreachable!("whoever has the lock is the only consumer")
         };
         consumer.drain(|next| match next {
-            Delivered::Event(event) => seen.push(event),
-            Delivered::Overflow { .. } => unreachable!("the queue has no bound"),
+            Delivery::Event(event) => seen.push(event),
+            Delivery::Overflow { .. } => unreachable!("the queue has no bound"),
         });
         seen
     }
@@ -71,7 +71,7 @@ impl SharedObject for LoggedQueue {
         Some(&view.0)
     }
 
-    fn statistics(&self) -> Option<Stats> {
+    fn statistics(&self) -> Option<LogStats> {
         Some(self.queue.stats())
     }
 }

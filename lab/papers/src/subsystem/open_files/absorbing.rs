@@ -6,7 +6,7 @@
 use super::table::sorted;
 use crate::subsystem::{Entry, SharedObject};
 use percolog::collections::Registry;
-use percolog::oplog::{Birth, Death, Stats, unique};
+use percolog::oplog::{AddToken, RemoveToken, LogStats, token_pair};
 
 /// A [`Registry`] of the open files. Who closes a file has no place for a handle, and keeps half of its identity
 /// instead.
@@ -16,12 +16,12 @@ pub struct AbsorbingFiles {
 }
 
 impl SharedObject for AbsorbingFiles {
-    type Arrival = (Birth, Entry);
-    type Departure = Death;
+    type Arrival = (AddToken, Entry);
+    type Departure = RemoveToken;
     type View = Vec<Entry>;
 
-    fn life(file: Entry) -> (Self::Arrival, Death) {
-        let (birth, death) = unique();
+    fn life(file: Entry) -> (Self::Arrival, RemoveToken) {
+        let (birth, death) = token_pair();
         ((birth, file), death)
     }
 
@@ -29,7 +29,7 @@ impl SharedObject for AbsorbingFiles {
         self.files.register_as(birth, file);
     }
 
-    fn leave(&self, death: Death) {
+    fn leave(&self, death: RemoveToken) {
         self.files.unregister(death);
     }
 
@@ -45,7 +45,7 @@ impl SharedObject for AbsorbingFiles {
         entries.to_vec()
     }
 
-    fn statistics(&self) -> Option<Stats> {
+    fn statistics(&self) -> Option<LogStats> {
         Some(self.files.stats())
     }
 }

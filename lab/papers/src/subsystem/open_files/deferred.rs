@@ -7,7 +7,7 @@ use super::table::sorted;
 use crate::subsystem::deferred::{Queue, deferred, enter, leave, life};
 use crate::subsystem::{Entry, SharedObject};
 use percolog::ldu::{self, Bag, Deferred};
-use percolog::oplog::Stats;
+use percolog::oplog::LogStats;
 use std::marker::PhantomData;
 
 /// A [`Bag`] of the open files behind [`Deferred`], with the log that `Q` says.
@@ -56,7 +56,7 @@ impl<Q: Queue> SharedObject for DeferredFiles<Q> {
         entries.to_vec()
     }
 
-    fn statistics(&self) -> Option<Stats> {
+    fn statistics(&self) -> Option<LogStats> {
         Some(self.files.stats())
     }
 }

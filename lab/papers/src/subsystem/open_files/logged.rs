@@ -3,7 +3,7 @@
 use super::FileTable;
 use crate::subsystem::edits::{Edit, Plain};
 use crate::subsystem::{Entry, Key, SharedObject};
-use percolog::oplog::{Logged, Stats};
+use percolog::oplog::{Logged, LogStats};
 
 /// A [`FileTable`] behind [`Logged`], without absorption.
 #[derive(Debug)]
@@ -58,7 +58,7 @@ impl SharedObject for LoggedFiles {
         entries.to_vec()
     }
 
-    fn statistics(&self) -> Option<Stats> {
+    fn statistics(&self) -> Option<LogStats> {
         Some(self.files.stats())
     }
 }

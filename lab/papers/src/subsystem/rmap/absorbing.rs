@@ -8,7 +8,7 @@
 use super::{IntervalMap, ReverseMap};
 use crate::subsystem::absorbing_edits::AbsorbingEdit;
 use crate::subsystem::{Entry, Key};
-use percolog::oplog::{Birth, Death, Logged, Stats};
+use percolog::oplog::{AddToken, RemoveToken, Logged, LogStats};
 
 /// An [`IntervalMap`] behind [`Logged`], with absorption in each log and across logs.
 #[derive(Debug)]
@@ -33,8 +33,8 @@ impl Default for AbsorbingMap {
 }
 
 impl ReverseMap for AbsorbingMap {
-    type Addition = (Birth, Entry);
-    type Removal = (Death, Key);
+    type Addition = (AddToken, Entry);
+    type Removal = (RemoveToken, Key);
 
     fn identity(mapping: Entry) -> (Self::Addition, Self::Removal) {
         AbsorbingEdit::life(mapping)
@@ -58,7 +58,7 @@ impl ReverseMap for AbsorbingMap {
             .overlapping(offset..offset.saturating_add(1))
     }
 
-    fn statistics(&self) -> Option<Stats> {
+    fn statistics(&self) -> Option<LogStats> {
         Some(self.map.stats())
     }
 

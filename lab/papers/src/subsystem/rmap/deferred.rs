@@ -8,7 +8,7 @@ use super::{IntervalMap, ReverseMap};
 use crate::subsystem::Entry;
 use crate::subsystem::deferred::{Queue, deferred, enter, leave, life};
 use percolog::ldu::{self, Container, Deferred, Member};
-use percolog::oplog::Stats;
+use percolog::oplog::LogStats;
 use std::marker::PhantomData;
 
 /// An [`IntervalMap`] behind [`Deferred`], with the log that `Q` says.
@@ -103,7 +103,7 @@ impl<Q: Queue> ReverseMap for DeferredMap<Q> {
             .overlapping(offset..offset.saturating_add(1))
     }
 
-    fn statistics(&self) -> Option<Stats> {
+    fn statistics(&self) -> Option<LogStats> {
         Some(self.map.stats())
     }
 

@@ -3,7 +3,7 @@
 use super::{IntervalMap, ReverseMap};
 use crate::subsystem::edits::{Edit, Plain};
 use crate::subsystem::{Entry, Key};
-use percolog::oplog::{Logged, Stats};
+use percolog::oplog::{Logged, LogStats};
 
 /// An [`IntervalMap`] behind [`Logged`], without absorption.
 #[derive(Debug)]
@@ -55,7 +55,7 @@ impl ReverseMap for LoggedMap {
             .overlapping(offset..offset.saturating_add(1))
     }
 
-    fn statistics(&self) -> Option<Stats> {
+    fn statistics(&self) -> Option<LogStats> {
         Some(self.map.stats())
     }
 

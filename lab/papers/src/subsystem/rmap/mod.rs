@@ -48,7 +48,7 @@ pub use percpu::PerCpu;
 pub use rwlocked::RwLocked;
 
 use super::Entry;
-use percolog::oplog::Stats;
+use percolog::oplog::LogStats;
 
 /// The reverse map of one file.
 ///
@@ -76,7 +76,7 @@ pub trait ReverseMap: Default + Send + Sync + 'static {
     fn at(&self, offset: u64) -> Vec<Entry>;
 
     /// What the logs have done so far, if there are any.
-    fn statistics(&self) -> Option<Stats> {
+    fn statistics(&self) -> Option<LogStats> {
         None
     }
 

@@ -2,7 +2,7 @@
 
 use super::ReverseMap;
 use crate::subsystem::{Entry, SharedObject};
-use percolog::oplog::Stats;
+use percolog::oplog::LogStats;
 
 /// The reverse map of a file.
 #[derive(Debug, Default)]
@@ -44,7 +44,7 @@ macro_rules! shared_object {
                 entries.to_vec()
             }
 
-            fn statistics(&self) -> Option<Stats> {
+            fn statistics(&self) -> Option<LogStats> {
                 self.0.statistics()
             }
         }

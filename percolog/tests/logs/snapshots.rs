@@ -2,9 +2,9 @@
 #![cfg(not(percolog_loom))]
 
 use crate::common::share::share;
-use percolog::collections::Latest;
-use percolog::engine::{Drain, Periodic};
+use percolog::collections::Snapshots;
 use percolog::ldu::{Bag, Deferred, Entry};
+use percolog::oplog::{Drain, DrainThread};
 use percolog::oplog::{Logged, Operation, SynchronizeError};
 use percolog::reclaim::Domain;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -29,7 +29,7 @@ type Log = Logged<Vec<u64>, Add>;
 fn a_view_is_made_when_something_may_have_changed_and_not_else() {
     static DOMAIN: Domain = Domain::new();
     let made = Arc::new(AtomicUsize::new(0));
-    let latest = Latest::new(&DOMAIN, Log::default(), {
+    let latest = Snapshots::new(&DOMAIN, Log::default(), {
         let made = Arc::clone(&made);
         move |all: &Vec<u64>| {
             made.fetch_add(1, Ordering::Relaxed);
@@ -60,7 +60,7 @@ fn a_view_is_made_when_something_may_have_changed_and_not_else() {
 #[test]
 fn a_bound_is_kept_whatever_it_takes() {
     static DOMAIN: Domain = Domain::new();
-    let latest = Latest::new(&DOMAIN, Log::default(), Vec::clone);
+    let latest = Snapshots::new(&DOMAIN, Log::default(), Vec::clone);
     let section = DOMAIN.enter();
     for number in 0..10 {
         latest.source().queue(Add(number));
@@ -86,7 +86,7 @@ fn a_bound_is_kept_whatever_it_takes() {
 #[test]
 fn who_has_the_structure_is_not_waited_for_unless_asked_to() {
     static DOMAIN: Domain = Domain::new();
-    let latest = Latest::new(&DOMAIN, Log::default(), Vec::clone);
+    let latest = Snapshots::new(&DOMAIN, Log::default(), Vec::clone);
     latest.source().queue(Add(1));
     let guard = latest.source().synchronize();
     assert!(matches!(latest.try_refresh(), Err(SynchronizeError::Held)));
@@ -106,7 +106,7 @@ fn who_has_the_structure_is_not_waited_for_unless_asked_to() {
 fn the_last_view_survives_panics() {
     static DOMAIN: Domain = Domain::new();
     let fails = Arc::new(AtomicBool::new(false));
-    let latest = Latest::new(&DOMAIN, Log::default(), {
+    let latest = Snapshots::new(&DOMAIN, Log::default(), {
         let fails = Arc::clone(&fails);
         move |all: &Vec<u64>| {
             assert!(!fails.load(Ordering::Relaxed), "no view");
@@ -141,12 +141,12 @@ fn the_last_view_survives_panics() {
 #[test]
 fn containers_have_views_too_and_a_timer_keeps_them_young() {
     static DOMAIN: Domain = Domain::new();
-    let latest = Arc::new(Latest::new(
+    let latest = Arc::new(Snapshots::new(
         &DOMAIN,
         Deferred::new(Bag::new()),
         |bag: &Bag<u32>| bag.iter().sum::<u32>(),
     ));
-    let timer = Periodic::every(Duration::from_millis(1)).unwrap();
+    let timer = DrainThread::every(Duration::from_millis(1)).unwrap();
     timer.add(&latest);
     let entries: Vec<_> = (1..=10).map(Entry::new).collect();
     for entry in &entries {
@@ -165,7 +165,7 @@ fn containers_have_views_too_and_a_timer_keeps_them_young() {
 #[test]
 fn no_reader_goes_back_and_what_was_there_before_a_refresh_is_seen() {
     static DOMAIN: Domain = Domain::new();
-    let latest = Latest::new(&DOMAIN, Log::default(), Vec::clone);
+    let latest = Snapshots::new(&DOMAIN, Log::default(), Vec::clone);
     // So many have been queued.
     let queued = AtomicU64::new(0);
     let last = share(2000) as u64;

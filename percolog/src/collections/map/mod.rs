@@ -133,11 +133,11 @@ mod builder;
 mod entries;
 mod errors;
 #[cfg(not(percolog_loom))]
+pub(super) mod hash_map;
+#[cfg(not(percolog_loom))]
 mod iter;
 #[cfg(not(percolog_loom))]
-mod map;
-#[cfg(not(percolog_loom))]
-mod ordered_list;
+pub(super) mod ordered_list;
 #[cfg(not(percolog_loom))]
 mod room;
 
@@ -145,14 +145,14 @@ mod room;
 mod models;
 
 #[cfg(not(percolog_loom))]
-pub use builder::Builder;
+pub use builder::MapBuilder;
 pub use errors::{AddError, AddReason, ChangeError};
 #[cfg(not(percolog_loom))]
-pub use iter::Iter;
+pub use hash_map::DefaultHashBuilder;
 #[cfg(not(percolog_loom))]
-pub use map::{DefaultHashBuilder, Map};
+pub use iter::EntryIter;
 #[cfg(not(percolog_loom))]
-pub use ordered_list::{OrderedList, Range};
+pub use ordered_list::EntryRange;
 
 /// For structures of which nobody says where they belong.
 #[cfg(not(percolog_loom))]

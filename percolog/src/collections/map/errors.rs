@@ -32,7 +32,7 @@ pub enum AddReason {
     Exists,
     /// There is no memory for an entry, also after what waited for sections to end was looked through.
     Exhausted {
-        /// The [limit](super::Builder::limit) in bytes, if that is what has been reached; `None` if the system has no memory.
+        /// The [limit](super::MapBuilder::limit) in bytes, if that is what has been reached; `None` if the system has no memory.
         limit: Option<usize>,
     },
 }
@@ -48,7 +48,7 @@ pub enum ChangeError {
     Poisoned,
     /// There is no memory for the new value: as [`AddReason::Exhausted`].
     Exhausted {
-        /// The [limit](super::Builder::limit) in bytes, if that is what has been reached.
+        /// The [limit](super::MapBuilder::limit) in bytes, if that is what has been reached.
         limit: Option<usize>,
     },
 }

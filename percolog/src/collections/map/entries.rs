@@ -4,7 +4,7 @@ use core::cmp::Ordering as Compared;
 use core::ptr::NonNull;
 
 use super::errors::ChangeError;
-use super::iter::Iter;
+use super::iter::EntryIter;
 use super::list::{self, Refused};
 use super::node::{Entry, Node, Room, Spot};
 use crate::counter::Counter;
@@ -62,7 +62,7 @@ unsafe impl<K: Send + Sync, V: Send + Sync> Sync for Entries<'_, K, V> {}
 unsafe impl<K: Send + Sync, V: Send + Sync> Send for Entries<'_, K, V> {}
 
 impl<'d, K: Send + Sync + 'static, V: Send + Sync + 'static> Entries<'d, K, V> {
-    pub(super) const fn new(domain: &'d Domain, options: slab::Builder) -> Self {
+    pub(super) const fn new(domain: &'d Domain, options: slab::SlabBuilder) -> Self {
         Self {
             slab: options.build(domain),
             head: Isolated::new(Node::head()),
@@ -236,9 +236,9 @@ impl<'d, K: Send + Sync + 'static, V: Send + Sync + 'static> Entries<'d, K, V> {
 
     /// # Safety
     /// As for [`find`](Self::find).
-    pub(super) unsafe fn iter<'s>(&self) -> Iter<'s, K, V> {
+    pub(super) unsafe fn iter<'s>(&self) -> EntryIter<'s, K, V> {
         // SAFETY: by contract.
-        unsafe { Iter::new(self.head()) }
+        unsafe { EntryIter::new(self.head()) }
     }
 
     /// Deletes every entry that is there all the time.

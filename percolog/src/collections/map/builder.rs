@@ -2,7 +2,7 @@
 
 use core::hash::BuildHasher;
 
-use super::map::Map;
+use super::hash_map::Map;
 use super::ordered_list::OrderedList;
 use crate::reclaim::Domain;
 use crate::slab;
@@ -10,12 +10,12 @@ use crate::slab;
 /// How an [`OrderedList`] or a [`Map`] is made.
 ///
 /// ```
-/// use percolog::collections::ordered::{AddReason, Builder};
+/// use percolog::collections::map::{AddReason, MapBuilder};
 /// use percolog::collections::OrderedList;
 /// use percolog::reclaim::Domain;
 ///
 /// static DOMAIN: Domain = Domain::new();
-/// static FEW: OrderedList<'static, u32, [u64; 100]> = Builder::new().limit(100_000).list(&DOMAIN);
+/// static FEW: OrderedList<'static, u32, [u64; 100]> = MapBuilder::new().limit(100_000).list(&DOMAIN);
 ///
 /// let refused = (0..).find_map(|key| FEW.add(key, [0; 100]).err()).expect("there is a limit");
 /// assert_eq!(refused.reason, AddReason::Exhausted { limit: Some(100_000) });
@@ -23,16 +23,16 @@ use crate::slab;
 /// ```
 #[derive(Debug, Clone, Copy)]
 #[must_use = "nothing is made yet"]
-pub struct Builder {
-    memory: slab::Builder,
+pub struct MapBuilder {
+    memory: slab::SlabBuilder,
     capacity: usize,
 }
 
-impl Builder {
+impl MapBuilder {
     /// No limit; a map has few buckets at first.
     pub const fn new() -> Self {
         Self {
-            memory: slab::Builder::new(),
+            memory: slab::SlabBuilder::new(),
             capacity: 0,
         }
     }
@@ -87,7 +87,7 @@ impl Builder {
     }
 }
 
-impl Default for Builder {
+impl Default for MapBuilder {
     fn default() -> Self {
         Self::new()
     }

@@ -10,7 +10,7 @@ use crate::cpu::Environment;
 use crate::engine::{Drain, Drained, SynchronizeError, Wait};
 use crate::ldu::{Container, Deferred};
 use crate::oplog::{Logged, Operation};
-use crate::reclaim::{Domain, Inside, Ref, Replaceable};
+use crate::reclaim::{Domain, InSection, Ref, Replaceable};
 use crate::sync::Patience;
 use crate::sync::global::{AtomicU64, Ordering};
 use alloc::boxed::Box;
@@ -23,10 +23,10 @@ use std::time::Instant;
 /// once, through a [section](crate::reclaim), without a lock and without a shared write.
 ///
 /// The view is whatever you make of the structure: a copy, a sum, the ten largest. It is made anew by
-/// [`refresh`](Self::refresh), which a [timer](crate::engine::Periodic) can call.
+/// [`refresh`](Self::refresh), which a [timer](crate::engine::DrainThread) can call.
 ///
 /// ```
-/// use percolog::collections::{Latest, set};
+/// use percolog::collections::{Snapshots, set};
 /// use percolog::oplog::Logged;
 /// use percolog::reclaim::Domain;
 /// # use percolog::oplog::Operation;
@@ -38,7 +38,7 @@ use std::time::Instant;
 ///
 /// static DOMAIN: Domain = Domain::new();
 /// let log = Logged::<Vec<u32>, Push>::default();
-/// let latest = Latest::new(&DOMAIN, log, |all: &Vec<u32>| all.len());
+/// let latest = Snapshots::new(&DOMAIN, log, |all: &Vec<u32>| all.len());
 /// latest.source().queue(Push(1));
 ///
 /// let section = DOMAIN.enter();
@@ -67,7 +67,7 @@ use std::time::Instant;
 ///
 /// *Sustained ceiling:* readers have none. Making views takes time in proportion to what is copied: for large states
 /// make a view of less than all, or keep the state in a structure whose copies share their parts.
-pub struct Latest<'d, D: Source, V: Send + Sync + 'static> {
+pub struct Snapshots<'d, D: SnapshotSource, V: Send + Sync + 'static> {
     source: D,
     view: Box<MakeView<D::State, V>>,
     published: Replaceable<'d, Published<V>>,
@@ -85,9 +85,9 @@ struct Published<V> {
 }
 
 /// A view, for as long as the section lasts in which it was found.
-pub struct View<'s, V>(Ref<'s, Published<V>>);
+pub struct SnapshotRef<'s, V>(Ref<'s, Published<V>>);
 
-impl<V> Deref for View<'_, V> {
+impl<V> Deref for SnapshotRef<'_, V> {
     type Target = V;
 
     fn deref(&self) -> &V {
@@ -95,14 +95,14 @@ impl<V> Deref for View<'_, V> {
     }
 }
 
-impl<V: fmt::Debug> fmt::Debug for View<'_, V> {
+impl<V: fmt::Debug> fmt::Debug for SnapshotRef<'_, V> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         (**self).fmt(f)
     }
 }
 
 /// A deferred structure that views can be made of. [`Logged`] and [`Deferred`] are; the trait is not for others.
-pub trait Source: sealed::Look + Drain {}
+pub trait SnapshotSource: sealed::Look + Drain {}
 
 mod sealed {
     use super::{SynchronizeError, Wait};
@@ -138,7 +138,7 @@ impl<S, O: Operation<S>, E: Environment> sealed::Look for Logged<S, O, E> {
     }
 }
 
-impl<S, O: Operation<S>, E: Environment> Source for Logged<S, O, E> {}
+impl<S, O: Operation<S>, E: Environment> SnapshotSource for Logged<S, O, E> {}
 
 impl<C: Container, E: Environment> sealed::Look for Deferred<C, E> {
     type State = C;
@@ -152,9 +152,9 @@ impl<C: Container, E: Environment> sealed::Look for Deferred<C, E> {
     }
 }
 
-impl<C: Container, E: Environment> Source for Deferred<C, E> {}
+impl<C: Container, E: Environment> SnapshotSource for Deferred<C, E> {}
 
-impl<'d, D: Source, V: Send + Sync + 'static> Latest<'d, D, V> {
+impl<'d, D: SnapshotSource, V: Send + Sync + 'static> Snapshots<'d, D, V> {
     /// Publishes a first view, of what is in the structure now. Views are read in sections of `domain`.
     ///
     /// # Panics
@@ -200,8 +200,8 @@ impl<'d, D: Source, V: Send + Sync + 'static> Latest<'d, D, V> {
     /// # Panics
     /// If the section is one of another domain.
     #[inline]
-    pub fn latest<'s>(&'s self, section: &'s impl Inside) -> View<'s, V> {
-        View(self.published.load(section))
+    pub fn latest<'s>(&'s self, section: &'s impl InSection) -> SnapshotRef<'s, V> {
+        SnapshotRef(self.published.load(section))
     }
 
     /// Calls `f` with the last view, in a section of its own.
@@ -216,7 +216,11 @@ impl<'d, D: Source, V: Send + Sync + 'static> Latest<'d, D, V> {
     /// # Panics
     /// As [`refresh`](Self::refresh), if it has to.
     #[track_caller]
-    pub fn latest_within<'s>(&'s self, section: &'s impl Inside, bound: Duration) -> View<'s, V> {
+    pub fn latest_within<'s>(
+        &'s self,
+        section: &'s impl InSection,
+        bound: Duration,
+    ) -> SnapshotRef<'s, V> {
         if self.age() > bound || bound.is_zero() {
             self.refresh();
         }
@@ -273,8 +277,8 @@ impl<'d, D: Source, V: Send + Sync + 'static> Latest<'d, D, V> {
 }
 
 /// Merges, and publishes a view once everything is merged, unless somebody has the structure: so that a
-/// [timer](crate::engine::Periodic) keeps views young.
-impl<D: Source, V: Send + Sync + 'static> Drain for Latest<'_, D, V> {
+/// [timer](crate::engine::DrainThread) keeps views young.
+impl<D: SnapshotSource, V: Send + Sync + 'static> Drain for Snapshots<'_, D, V> {
     fn drain(&self, budget: usize) -> Drained {
         let mut drained = self.source.drain(budget);
         if drained.finished {
@@ -288,10 +292,10 @@ impl<D: Source, V: Send + Sync + 'static> Drain for Latest<'_, D, V> {
     }
 }
 
-impl<D: Source, V: Send + Sync + fmt::Debug + 'static> fmt::Debug for Latest<'_, D, V> {
+impl<D: SnapshotSource, V: Send + Sync + fmt::Debug + 'static> fmt::Debug for Snapshots<'_, D, V> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         self.read(|view| {
-            f.debug_struct("Latest")
+            f.debug_struct("Snapshots")
                 .field("view", view)
                 .field("age", &self.age())
                 .finish_non_exhaustive()

@@ -7,10 +7,10 @@ use core::ops::{Bound, RangeBounds};
 
 use super::entries::{Added, Entries, Place};
 use super::errors::{AddError, ChangeError};
-use super::iter::Iter;
+use super::iter::EntryIter;
 use super::list::{self, Lack, Refused};
 use super::node::PLAIN;
-use crate::reclaim::{Domain, Inside};
+use crate::reclaim::{Domain, InSection};
 use crate::slab;
 
 /// A short list of entries in the order of their keys, that is read without locks.
@@ -48,13 +48,13 @@ pub struct OrderedList<'d, K: Ord + Send + Sync + 'static, V: Send + Sync + 'sta
 
 impl<'d, K: Ord + Send + Sync + 'static, V: Send + Sync + 'static> OrderedList<'d, K, V> {
     /// An empty list, whose entries are read in sections of this domain. Allocates nothing before it is used. For one with a limit
-    /// there is a [`Builder`](super::Builder).
+    /// there is a [`MapBuilder`](super::MapBuilder).
     #[must_use]
     pub const fn new(domain: &'d Domain) -> Self {
-        Self::with(domain, slab::Builder::new())
+        Self::with(domain, slab::SlabBuilder::new())
     }
 
-    pub(super) const fn with(domain: &'d Domain, memory: slab::Builder) -> Self {
+    pub(super) const fn with(domain: &'d Domain, memory: slab::SlabBuilder) -> Self {
         Self {
             entries: Entries::new(domain, memory),
         }
@@ -83,7 +83,7 @@ impl<'d, K: Ord + Send + Sync + 'static, V: Send + Sync + 'static> OrderedList<'
     }
 
     #[inline]
-    fn check(&self, section: &impl Inside) {
+    fn check(&self, section: &impl InSection) {
         assert!(
             section.is_of(self.domain()),
             "the section is one of another domain than the list"
@@ -128,7 +128,7 @@ impl<'d, K: Ord + Send + Sync + 'static, V: Send + Sync + 'static> OrderedList<'
     /// # Panics
     /// If the section is one of another domain.
     #[inline]
-    pub fn get<'s, Q>(&'s self, section: &'s impl Inside, key: &Q) -> Option<&'s V>
+    pub fn get<'s, Q>(&'s self, section: &'s impl InSection, key: &Q) -> Option<&'s V>
     where
         K: Borrow<Q>,
         Q: Ord + ?Sized,
@@ -183,7 +183,7 @@ impl<'d, K: Ord + Send + Sync + 'static, V: Send + Sync + 'static> OrderedList<'
     ///
     /// # Panics
     /// If the section is one of another domain.
-    pub fn iter<'s>(&'s self, section: &'s impl Inside) -> Iter<'s, K, V> {
+    pub fn iter<'s>(&'s self, section: &'s impl InSection) -> EntryIter<'s, K, V> {
         self.check(section);
         // SAFETY: in a section of the domain for `'s`.
         unsafe { self.entries.iter() }
@@ -193,7 +193,11 @@ impl<'d, K: Ord + Send + Sync + 'static, V: Send + Sync + 'static> OrderedList<'
     ///
     /// # Panics
     /// If the section is one of another domain.
-    pub fn range<'s, Q, R>(&'s self, section: &'s impl Inside, range: R) -> Range<'s, K, V, R, Q>
+    pub fn range<'s, Q, R>(
+        &'s self,
+        section: &'s impl InSection,
+        range: R,
+    ) -> EntryRange<'s, K, V, R, Q>
     where
         K: Borrow<Q>,
         Q: Ord + ?Sized,
@@ -213,9 +217,9 @@ impl<'d, K: Ord + Send + Sync + 'static, V: Send + Sync + 'static> OrderedList<'
                     Bound::Unbounded => core::cmp::Ordering::Greater,
                 }
             });
-            Iter::new(position.before())
+            EntryIter::new(position.before())
         };
-        Range {
+        EntryRange {
             entries,
             range,
             key: core::marker::PhantomData,
@@ -333,7 +337,7 @@ impl<'d, K: Ord + Send + Sync + 'static, V: Send + Sync + 'static> OrderedList<'
     /// If the section is one of another domain.
     pub fn get_or_add<'s>(
         &'s self,
-        section: &'s impl Inside,
+        section: &'s impl InSection,
         key: K,
         make: impl FnOnce() -> V,
     ) -> Result<&'s V, AddError<K, V>> {
@@ -455,13 +459,15 @@ impl<'d, K: Ord + Send + Sync + 'static, V: Send + Sync + 'static> OrderedList<'
 }
 
 /// The entries of an [`OrderedList`] in a range of keys: see [`OrderedList::range`].
-pub struct Range<'s, K, V, R, Q: ?Sized> {
-    entries: Iter<'s, K, V>,
+pub struct EntryRange<'s, K, V, R, Q: ?Sized> {
+    entries: EntryIter<'s, K, V>,
     range: R,
     key: core::marker::PhantomData<fn(&Q)>,
 }
 
-impl<'s, K: Borrow<Q>, V, R: RangeBounds<Q>, Q: Ord + ?Sized> Iterator for Range<'s, K, V, R, Q> {
+impl<'s, K: Borrow<Q>, V, R: RangeBounds<Q>, Q: Ord + ?Sized> Iterator
+    for EntryRange<'s, K, V, R, Q>
+{
     type Item = (&'s K, &'s V);
 
     fn next(&mut self) -> Option<Self::Item> {
@@ -489,11 +495,14 @@ impl<'s, K: Borrow<Q>, V, R: RangeBounds<Q>, Q: Ord + ?Sized> Iterator for Range
     }
 }
 
-impl<K: Borrow<Q>, V, R: RangeBounds<Q>, Q: Ord + ?Sized> FusedIterator for Range<'_, K, V, R, Q> {}
+impl<K: Borrow<Q>, V, R: RangeBounds<Q>, Q: Ord + ?Sized> FusedIterator
+    for EntryRange<'_, K, V, R, Q>
+{
+}
 
-impl<K, V, R: fmt::Debug, Q: ?Sized> fmt::Debug for Range<'_, K, V, R, Q> {
+impl<K, V, R: fmt::Debug, Q: ?Sized> fmt::Debug for EntryRange<'_, K, V, R, Q> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_tuple("Range").field(&self.range).finish()
+        f.debug_tuple("EntryRange").field(&self.range).finish()
     }
 }
 

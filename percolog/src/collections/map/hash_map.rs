@@ -8,9 +8,9 @@ use core::hash::{BuildHasher, Hash};
 use super::buckets::{Buckets, order_of_entry};
 use super::entries::{Added, Entries, Place};
 use super::errors::{AddError, ChangeError};
-use super::iter::Iter;
+use super::iter::EntryIter;
 use super::list::{Lack, Refused};
-use crate::reclaim::{Domain, Inside};
+use crate::reclaim::{Domain, InSection};
 use crate::slab;
 
 /// Who passes so many entries when adding one looks whether it is time for more buckets.
@@ -79,7 +79,7 @@ where
     V: Send + Sync + 'static,
 {
     /// An empty map, whose entries are read in sections of this domain. Allocates nothing before it is used. For one with a limit,
-    /// or with room for many, there is a [`Builder`](super::Builder).
+    /// or with room for many, there is a [`MapBuilder`](super::MapBuilder).
     #[must_use]
     pub fn new(domain: &'d Domain) -> Self {
         Self::with_hasher(domain, DefaultHashBuilder::new())
@@ -109,12 +109,12 @@ where
     /// ```
     #[must_use]
     pub const fn with_hasher(domain: &'d Domain, hasher: S) -> Self {
-        Self::with(domain, slab::Builder::new(), 0, hasher)
+        Self::with(domain, slab::SlabBuilder::new(), 0, hasher)
     }
 
     pub(super) const fn with(
         domain: &'d Domain,
-        memory: slab::Builder,
+        memory: slab::SlabBuilder,
         capacity: usize,
         hasher: S,
     ) -> Self {
@@ -158,7 +158,7 @@ where
     }
 
     #[inline]
-    fn check(&self, section: &impl Inside) {
+    fn check(&self, section: &impl InSection) {
         assert!(
             section.is_of(self.domain()),
             "the section is one of another domain than the map"
@@ -219,7 +219,7 @@ where
     /// # Panics
     /// If the section is one of another domain.
     #[inline]
-    pub fn get<'s, Q>(&'s self, section: &'s impl Inside, key: &Q) -> Option<&'s V>
+    pub fn get<'s, Q>(&'s self, section: &'s impl InSection, key: &Q) -> Option<&'s V>
     where
         K: Borrow<Q>,
         Q: Hash + Eq + ?Sized,
@@ -272,7 +272,7 @@ where
     ///
     /// # Panics
     /// If the section is one of another domain.
-    pub fn iter<'s>(&'s self, section: &'s impl Inside) -> Iter<'s, K, V> {
+    pub fn iter<'s>(&'s self, section: &'s impl InSection) -> EntryIter<'s, K, V> {
         self.check(section);
         // SAFETY: in a section of the domain for `'s`.
         unsafe { self.entries.iter() }
@@ -390,7 +390,7 @@ where
     /// If the section is one of another domain.
     pub fn get_or_add<'s>(
         &'s self,
-        section: &'s impl Inside,
+        section: &'s impl InSection,
         key: K,
         make: impl FnOnce() -> V,
     ) -> Result<&'s V, AddError<K, V>> {

@@ -115,7 +115,7 @@ impl Node {
     /// Takes the lock, poisoned or not: what a panic can have left half done is a value, never a link. `None` if the node was
     /// freed.
     pub(super) fn lock(&self) -> Option<NodeGuard<'_>> {
-        match self.lock.take() {
+        match self.lock.lock() {
             Ok(guard) => Some(guard),
             Err(error) => error.into_guard(),
         }
@@ -170,7 +170,7 @@ mod tests {
         // SAFETY: what this test shows, and the fields allow: atomics and a number.
         let bucket: Node = unsafe { core::mem::MaybeUninit::zeroed().assume_init() };
         assert!(!bucket.is_linked());
-        assert!(matches!(bucket.lock.take(), Ok(guard) if !guard.is_poisoned()));
+        assert!(matches!(bucket.lock.lock(), Ok(guard) if !guard.is_poisoned()));
         assert_eq!(size_of::<Node>(), 24);
     }
 }

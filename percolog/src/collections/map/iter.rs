@@ -8,18 +8,18 @@ use super::list;
 use super::node::{Entry, Spot};
 
 /// The entries of an [`OrderedList`](super::OrderedList) or of a [`Map`](super::Map), while they may be changed by others.
-pub struct Iter<'s, K, V> {
+pub struct EntryIter<'s, K, V> {
     /// What has been shown last; `None` when there is nothing behind it.
     behind: Option<Spot>,
     entries: PhantomData<&'s Entry<K, V>>,
 }
 
-// SAFETY: an `Iter` lends `&K` and `&V`. The section that it goes through is borrowed, and ends where it may.
-unsafe impl<K: Sync, V: Sync> Send for Iter<'_, K, V> {}
+// SAFETY: an `EntryIter` lends `&K` and `&V`. The section that it goes through is borrowed, and ends where it may.
+unsafe impl<K: Sync, V: Sync> Send for EntryIter<'_, K, V> {}
 // SAFETY: as above.
-unsafe impl<K: Sync, V: Sync> Sync for Iter<'_, K, V> {}
+unsafe impl<K: Sync, V: Sync> Sync for EntryIter<'_, K, V> {}
 
-impl<K, V> Iter<'_, K, V> {
+impl<K, V> EntryIter<'_, K, V> {
     /// # Safety
     /// The caller is in a section of the list's domain for as long as `'s`, in which the node was found; or it is a sentinel.
     /// Entries are of this type.
@@ -36,7 +36,7 @@ impl<K, V> Iter<'_, K, V> {
     }
 }
 
-impl<'s, K, V> Iterator for Iter<'s, K, V> {
+impl<'s, K, V> Iterator for EntryIter<'s, K, V> {
     type Item = (&'s K, &'s V);
 
     fn next(&mut self) -> Option<Self::Item> {
@@ -57,9 +57,9 @@ impl<'s, K, V> Iterator for Iter<'s, K, V> {
     }
 }
 
-impl<K, V> FusedIterator for Iter<'_, K, V> {}
+impl<K, V> FusedIterator for EntryIter<'_, K, V> {}
 
-impl<K, V> Clone for Iter<'_, K, V> {
+impl<K, V> Clone for EntryIter<'_, K, V> {
     fn clone(&self) -> Self {
         Self {
             behind: self.behind,
@@ -68,8 +68,8 @@ impl<K, V> Clone for Iter<'_, K, V> {
     }
 }
 
-impl<K, V> fmt::Debug for Iter<'_, K, V> {
+impl<K, V> fmt::Debug for EntryIter<'_, K, V> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Iter").finish_non_exhaustive()
+        f.debug_struct("EntryIter").finish_non_exhaustive()
     }
 }
