@@ -1,30 +1,32 @@
-//! What a developer of percolog runs: `cargo xtask test`, `ci`, `floors`, `lines`, `mutate`, `worst-lines`,
+//! What a developer of percolog runs: `cargo xtask ci`, `full`, `layers`, `mutate`, `lab`, `validate`, `lines`, `worst-lines`,
 //! `tutorial`.
 //!
 //! Each command ends with an exit status of 0 only if nothing failed. What cannot run on this machine is skipped
 //! loudly: it is named, counted, and the way to make it run is printed.
 
-mod ci;
 mod counts;
+mod full;
 mod layers;
 mod lines;
 mod mutate;
 mod process;
+mod programs;
 mod report;
-mod test;
+mod steps;
 mod toolchain;
 mod tools;
 mod tutorial;
 mod workspace;
 mod worst;
 
+use std::ffi::OsString;
 use std::process::ExitCode;
-use std::time::Duration;
 
 use anyhow::Result;
 use clap::{Parser, Subcommand};
 
 use crate::report::Report;
+use crate::steps::{Job, Step};
 use crate::tools::Tools;
 use crate::workspace::Workspace;
 
@@ -38,15 +40,28 @@ struct Arguments {
 
 #[derive(Subcommand)]
 enum Command {
-    /// Run every test there is, with each way of finding slots and on each C library.
-    Test(Options),
-    /// Run every check, the sanitizers, every test, then as many mutations as there is time for.
-    Ci {
+    /// Run what every change must pass.
+    Ci(Options),
+    /// Run everything there is, or a shard of it; what has passed and has not changed is not run again.
+    Full {
         #[command(flatten)]
         options: Options,
-        /// After how many minutes to begin no further mutation; everything else runs to its end.
-        #[arg(long, value_name = "N", default_value_t = 90)]
-        minutes: u64,
+        #[command(flatten)]
+        selection: full::Selection,
+    },
+    /// Build the laboratory's command, and run it.
+    #[command(disable_help_flag = true)]
+    Lab {
+        /// What to tell it.
+        #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
+        arguments: Vec<OsString>,
+    },
+    /// Build what the simulator is validated with, and run it.
+    #[command(disable_help_flag = true)]
+    Validate {
+        /// What to tell it.
+        #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
+        arguments: Vec<OsString>,
     },
     /// Check which modules and crates depend on which.
     Layers,
@@ -91,9 +106,6 @@ struct Options {
     /// Run only the steps whose name contains this text.
     #[arg(long, value_name = "TEXT")]
     only: Option<String>,
-    /// Leave out the step of this name, which was run before; may be given several times.
-    #[arg(long, value_name = "NAME")]
-    except: Vec<String>,
     /// Remove what a step has built in a folder of its own once it is done: for a disk with little space.
     #[arg(long)]
     sweep: bool,
@@ -114,17 +126,31 @@ fn main() -> ExitCode {
 fn run(command: Command) -> Result<bool> {
     let workspace = Workspace::find()?;
     match command {
-        Command::Test(options) => {
-            let (tools, mut report) = prepare(&workspace, &options)?;
-            test::run(&workspace, &tools, &mut report);
+        Command::Ci(options) => {
+            let (tools, mut report) = prepare(&workspace, &options, false)?;
+            for step in options.chosen(steps::all(&[])) {
+                if step.every_change {
+                    step.run(&mut Job {
+                        workspace: &workspace,
+                        tools: &tools,
+                        report: &mut report,
+                        full: false,
+                    });
+                }
+            }
             Ok(report.finish())
         }
-        Command::Ci { options, minutes } => {
-            let (tools, mut report) = prepare(&workspace, &options)?;
-            let time = Duration::from_secs(minutes * 60);
-            ci::run(&workspace, &tools, time, &mut report);
+        Command::Full { options, selection } => {
+            let steps = steps::all(&mutate::read(&workspace.root)?);
+            if selection.show(&workspace, &steps)? {
+                return Ok(true);
+            }
+            let (tools, mut report) = prepare(&workspace, &options, true)?;
+            selection.run(&workspace, &tools, &mut report, &options.chosen(steps))?;
             Ok(report.finish())
         }
+        Command::Lab { arguments } => programs::laboratory(&workspace, &arguments),
+        Command::Validate { arguments } => programs::validation(&workspace, &arguments),
         Command::Layers => layers::command(&workspace),
         Command::Lines { markdown } => lines::command(&workspace, markdown),
         Command::Mutate {
@@ -137,14 +163,20 @@ fn run(command: Command) -> Result<bool> {
     }
 }
 
-fn prepare(workspace: &Workspace, options: &Options) -> Result<(Tools, Report)> {
-    let tools = Tools::find(options.install)?;
-    let report = Report::new(
-        workspace.target.join("xtask").join("logs"),
-        options.verbose,
-        options.only.clone(),
-        options.except.clone(),
-    )?;
+impl Options {
+    /// The steps that were asked for.
+    fn chosen(&self, mut steps: Vec<Step>) -> Vec<Step> {
+        if let Some(text) = &self.only {
+            steps.retain(|step| step.name.contains(text));
+        }
+        steps
+    }
+}
+
+fn prepare(workspace: &Workspace, options: &Options, full: bool) -> Result<(Tools, Report)> {
+    let tools = Tools::find(options.install, full)?;
+    let logs = workspace.target.join("xtask").join("logs");
+    let report = Report::new(logs, options.verbose)?;
     let report = if options.sweep {
         report.sweeping()
     } else {

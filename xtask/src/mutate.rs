@@ -14,6 +14,7 @@ use anyhow::{Context, Result, bail};
 use serde::Deserialize;
 
 use crate::counts::Counts;
+use crate::layers;
 use crate::process::{self, Outcome};
 use crate::report::print_failure;
 use crate::workspace::{self, Workspace};
@@ -27,9 +28,12 @@ const BUILD: Duration = Duration::from_secs(1500);
 /// How often a break is tried that nobody notices.
 const TRIES: u32 = 3;
 
-/// How long the checks of every change try mutations, at most. Each change begins with another one, so that all have their turn; who
-/// changes what a mutation breaks tries that one by its name.
-const TIME_OF_A_CHANGE: Duration = Duration::from_secs(15 * 60);
+/// How long a mutation's tests may take once all is built: so many times as long as they take unbroken, and a moment.
+const TIMES: u32 = 10;
+const MOMENT: Duration = Duration::from_secs(if cfg!(test) { 2 } else { 20 });
+
+/// How long a step of mutations may take, as far as can be foreseen.
+const STEP_MINUTES: u32 = 20;
 
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -55,19 +59,43 @@ pub(crate) struct Mutation {
     /// Variables for the command.
     #[serde(default)]
     environment: BTreeMap<String, String>,
-    /// How long the command may run, once all is built.
-    #[serde(default = "default_timeout")]
+    /// How long the command may run at least, where the break makes it slower than ten times as slow.
+    #[serde(default)]
     timeout_seconds: u64,
     /// Whether running past that time is what the break is expected to do, as a deadlock is.
     #[serde(default)]
     may_hang: bool,
 }
 
-fn default_timeout() -> u64 {
-    180
-}
-
 impl Mutation {
+    /// What it breaks: a module of the library, or a crate.
+    fn subject(&self) -> String {
+        let parts: Vec<_> = self
+            .file
+            .iter()
+            .map(|part| part.to_string_lossy())
+            .collect();
+        match parts.iter().position(|part| part == "src") {
+            Some(1) if parts[0] == "percolog" => parts[..3].join("/"),
+            Some(place) => parts[..place].join("/"),
+            None => parts[0].to_string(),
+        }
+    }
+
+    /// How long its tests may take, if they take so long unbroken.
+    fn limit(&self, unbroken: Duration) -> Duration {
+        Duration::from_secs(self.timeout_seconds).max(MOMENT + TIMES * unbroken)
+    }
+
+    /// How long trying it takes, on two cores: nearly all of it is building.
+    fn seconds(&self) -> u32 {
+        match self.test.as_str() {
+            test if test.contains("lab/Cargo.toml") || test.contains("--test transfers") => 60,
+            test if test.contains("--release") || test.contains("percolog-sim") => 40,
+            _ => 25,
+        }
+    }
+
     /// Its command, to be run in the copy; every set of compiler flags has a target folder of its own.
     fn command(&self, tree: &Path, targets: &Path) -> Command {
         let mut command = Command::new("cargo");
@@ -145,7 +173,7 @@ pub(crate) fn command(
             }
         },
     };
-    let (counts, failure) = try_all(workspace, &chosen, None, verbose)?;
+    let (counts, failure) = try_all(workspace, &chosen, verbose)?;
     println!("{} of {} mutations caught", counts.passed, chosen.len());
     if let Some(failure) = &failure {
         println!("FAILED   {failure}");
@@ -153,34 +181,78 @@ pub(crate) fn command(
     Ok(failure.is_none())
 }
 
-/// The step of `cargo xtask ci`: as many mutations as there is time for, each counted as a test.
+/// A step of `cargo xtask full`: each mutation counted as a test.
 pub(crate) fn step(
     workspace: &Workspace,
     mutations: &[Mutation],
-    time: Duration,
 ) -> Result<(Counts, Option<String>)> {
-    let mut mutations = mutations.to_vec();
-    let first = first_of(&workspace::commit(&workspace.root), mutations.len());
-    mutations.rotate_left(first);
-    try_all(
-        workspace,
-        &mutations,
-        Some(time.min(TIME_OF_A_CHANGE)),
-        false,
-    )
+    try_all(workspace, mutations, false)
 }
 
-/// With which of so many mutations the checks of a commit begin: by the first digits of its name, which are as good as random.
-fn first_of(commit: &str, mutations: usize) -> usize {
-    let digits = commit.get(..8).unwrap_or_default();
-    usize::from_str_radix(digits, 16).unwrap_or_default() % mutations.max(1)
+/// Mutations that are tried in one step.
+pub(crate) struct Group {
+    pub(crate) name: String,
+    pub(crate) minutes: u32,
+    pub(crate) paths: Vec<String>,
+    pub(crate) mutations: Vec<Mutation>,
+}
+
+/// The mutations by what they break: a module of the library, or a crate. What takes too long together is divided.
+pub(crate) fn groups(mutations: &[Mutation]) -> Vec<Group> {
+    let mut broken: BTreeMap<String, Vec<Mutation>> = BTreeMap::new();
+    for mutation in mutations {
+        broken
+            .entry(mutation.subject())
+            .or_default()
+            .push(mutation.clone());
+    }
+    let mut groups = Vec::new();
+    for (subject, mutations) in broken {
+        let seconds: u32 = mutations.iter().map(Mutation::seconds).sum();
+        let parts = seconds.div_ceil(STEP_MINUTES * 60).max(1);
+        let paths = paths(&subject, &mutations);
+        for (part, mutations) in mutations
+            .chunks(mutations.len().div_ceil(parts as usize))
+            .enumerate()
+        {
+            let seconds: u32 = mutations.iter().map(Mutation::seconds).sum();
+            groups.push(Group {
+                name: if parts == 1 {
+                    subject.clone()
+                } else {
+                    format!("{subject}, {} of {parts}", part + 1)
+                },
+                minutes: seconds.div_ceil(60),
+                paths: paths.clone(),
+                mutations: mutations.to_vec(),
+            });
+        }
+    }
+    groups
+}
+
+/// What decides whether tests notice: what is broken, what it is built on, and the tests.
+fn paths(subject: &str, mutations: &[Mutation]) -> Vec<String> {
+    let mut paths = BTreeSet::from(["Cargo.lock".to_owned(), subject.to_owned()]);
+    match subject.strip_prefix("percolog/src/") {
+        Some(module) => {
+            let below = layers::below(module.trim_end_matches(".rs"));
+            paths.extend(below.map(|module| format!("percolog/src/{module}")));
+        }
+        None => paths.extend(["percolog/src".to_owned()]),
+    }
+    if mutations.iter().any(|mutation| {
+        mutation.test.contains("-p percolog ") && mutation.test.contains(" --test ")
+    }) {
+        paths.insert("percolog/tests".to_owned());
+    }
+    paths.into_iter().collect()
 }
 
 /// Each mutation counted as a test; and, if some were not caught, which and why.
 fn try_all(
     workspace: &Workspace,
     mutations: &[Mutation],
-    time: Option<Duration>,
     verbose: bool,
 ) -> Result<(Counts, Option<String>)> {
     let folder = workspace.target_for("mutate");
@@ -190,7 +262,7 @@ fn try_all(
         verbose,
     };
     workshop.copy(&workspace.root)?;
-    let fates = workshop.try_all(mutations, time)?;
+    let fates = workshop.try_all(mutations)?;
     let mut counts = Counts::default();
     for fate in &fates {
         counts += if fate.is_caught() {
@@ -280,34 +352,25 @@ impl Workshop {
         Ok(())
     }
 
-    /// The fate of each mutation, in order, as far as time goes.
-    fn try_all(&self, mutations: &[Mutation], time: Option<Duration>) -> Result<Vec<Fate>> {
-        let began = Instant::now();
-        let mut sound: BTreeMap<(&str, &BTreeMap<String, String>), bool> = BTreeMap::new();
+    /// The fate of each mutation, in order.
+    fn try_all(&self, mutations: &[Mutation]) -> Result<Vec<Fate>> {
+        let mut sound: BTreeMap<(&str, &BTreeMap<String, String>), Option<Duration>> =
+            BTreeMap::new();
         let mut fates = Vec::new();
         for mutation in mutations {
             let started = Instant::now();
-            if time.is_some_and(|time| began.elapsed() > time) {
-                println!(
-                    "   {} of {} in the time there is; `cargo xtask mutate` tries all",
-                    fates.len(),
-                    mutations.len()
-                );
-                break;
-            }
             let key = (mutation.test.as_str(), &mutation.environment);
-            let sound = match sound.get(&key) {
+            let unbroken = match sound.get(&key) {
                 Some(&known) => known,
                 None => {
-                    let passes = self.passes_unbroken(mutation)?;
-                    sound.insert(key, passes);
-                    passes
+                    let took = self.time_unbroken(mutation)?;
+                    sound.insert(key, took);
+                    took
                 }
             };
-            let fate = if sound {
-                self.try_one(mutation)?
-            } else {
-                Fate::Invalid("its command fails on the unbroken tree".to_owned())
+            let fate = match unbroken {
+                Some(took) => self.try_one(mutation, mutation.limit(took))?,
+                None => Fate::Invalid("its command fails on the unbroken tree".to_owned()),
             };
             let text = match &fate {
                 Fate::Caught => "caught".to_owned(),
@@ -332,7 +395,7 @@ impl Workshop {
     }
 
     /// Runs a mutation's command; or, if what it tests cannot be built, gives the outcome of that.
-    fn build_and_run(&self, mutation: &Mutation) -> Result<Outcome> {
+    fn build_and_run(&self, mutation: &Mutation, limit: Duration) -> Result<Outcome> {
         let command = || mutation.command(&self.tree, &self.targets);
         let mut building = command();
         building.arg("--no-run");
@@ -343,12 +406,12 @@ impl Workshop {
         if !built.success() {
             return Ok(built);
         }
-        let limit = Duration::from_secs(mutation.timeout_seconds);
         process::run(&mut command(), limit, None, self.verbose)
     }
 
-    fn passes_unbroken(&self, mutation: &Mutation) -> Result<bool> {
-        let outcome = self.build_and_run(mutation)?;
+    /// How long a mutation's tests take on the unbroken tree; nothing if they do not pass.
+    fn time_unbroken(&self, mutation: &Mutation) -> Result<Option<Duration>> {
+        let outcome = self.build_and_run(mutation, BUILD)?;
         let ran = Counts::read(&outcome.output).passed;
         if !outcome.success() && !self.verbose {
             print_failure(&outcome.output);
@@ -356,12 +419,12 @@ impl Workshop {
         if outcome.success() && ran == 0 {
             println!("   `{}` runs no test at all", mutation.test);
         }
-        Ok(outcome.success() && ran > 0)
+        Ok((outcome.success() && ran > 0).then_some(outcome.took))
     }
 
     /// Runs a mutation's command on the broken tree.
-    fn run_once(&self, mutation: &Mutation) -> Result<Outcome> {
-        let outcome = self.build_and_run(mutation)?;
+    fn run_once(&self, mutation: &Mutation, limit: Duration) -> Result<Outcome> {
+        let outcome = self.build_and_run(mutation, limit)?;
         if outcome.status.is_none() {
             // A compiler that was stopped in the middle may leave what the next one trips over.
             let half_done = self.targets.join("debug/incremental");
@@ -375,20 +438,20 @@ impl Workshop {
 
     /// A break of what threads do to each other can go unnoticed once in a while, or make threads wait for each other where it mostly makes
     /// them fail: then the last try decides.
-    fn run_until_it_is_noticed(&self, mutation: &Mutation) -> Result<Outcome> {
-        let mut outcome = self.run_once(mutation)?;
+    fn run_until_it_is_noticed(&self, mutation: &Mutation, limit: Duration) -> Result<Outcome> {
+        let mut outcome = self.run_once(mutation, limit)?;
         for _ in 1..TRIES {
             if outcome.status.is_some_and(|status| !status.success())
                 || (outcome.status.is_none() && mutation.may_hang)
             {
                 break;
             }
-            outcome = self.run_once(mutation)?;
+            outcome = self.run_once(mutation, limit)?;
         }
         Ok(outcome)
     }
 
-    fn try_one(&self, mutation: &Mutation) -> Result<Fate> {
+    fn try_one(&self, mutation: &Mutation, limit: Duration) -> Result<Fate> {
         let path = self.tree.join(&mutation.file);
         let Ok(sound) = fs::read_to_string(&path) else {
             return Ok(Fate::Invalid(format!(
@@ -407,10 +470,10 @@ impl Workshop {
             fs::write(&path, text).with_context(|| format!("writing {}", path.display()))
         };
         write(&sound.replacen(&mutation.find, &mutation.replace, 1))?;
-        let outcome = self.run_until_it_is_noticed(mutation);
+        let outcome = self.run_until_it_is_noticed(mutation, limit);
         write(&sound)?;
         let outcome = outcome?;
-        let fate = judge(mutation, &outcome);
+        let fate = judge(mutation, limit, &outcome);
         if !fate.is_caught() && !self.verbose {
             print_failure(&outcome.output);
         }
@@ -418,14 +481,14 @@ impl Workshop {
     }
 }
 
-fn judge(mutation: &Mutation, outcome: &Outcome) -> Fate {
+fn judge(mutation: &Mutation, limit: Duration, outcome: &Outcome) -> Fate {
     if outcome.status.is_none() {
         return if mutation.may_hang {
             Fate::Hung
         } else {
             Fate::Invalid(format!(
                 "its command still ran after {} s; if the break makes it hang, say `may_hang = true`",
-                mutation.timeout_seconds
+                limit.as_secs()
             ))
         };
     }

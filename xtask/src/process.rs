@@ -30,6 +30,13 @@ impl Outcome {
 
 /// Takes away what `cargo run` and rustup left in the environment: another toolchain, or a build of other crates, must not see it.
 pub(crate) fn clean(command: &mut Command) -> &mut Command {
+    forget(command)
+        .env("CARGO_TERM_COLOR", "never")
+        .stdin(std::process::Stdio::null())
+}
+
+/// The same for a program that is used as if it had been started by hand.
+pub(crate) fn forget(command: &mut Command) -> &mut Command {
     for (name, _) in std::env::vars_os() {
         let Some(name) = name.to_str() else { continue };
         let inherited = name.starts_with("CARGO_PKG_")
@@ -40,8 +47,6 @@ pub(crate) fn clean(command: &mut Command) -> &mut Command {
         }
     }
     command
-        .env("CARGO_TERM_COLOR", "never")
-        .stdin(std::process::Stdio::null())
 }
 
 /// The command as one would type it.

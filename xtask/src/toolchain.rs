@@ -15,7 +15,7 @@ use crate::process;
 use crate::workspace::Workspace;
 
 /// What to do when there is no such compiler.
-pub(crate) const MISSING: &str = "no compiler with the sources of the standard library: cargo xtask test --install, or rustup component add rust-src";
+pub(crate) const MISSING: &str = "no compiler with the sources of the standard library: cargo xtask full --install, or rustup component add rust-src";
 
 /// A compiler that comes with the sources of the standard library.
 #[derive(Debug)]

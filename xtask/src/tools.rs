@@ -2,8 +2,11 @@
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
+
+use crate::{process, toolchain};
 
 /// A program that some step needs.
 #[derive(Clone, Copy, Debug)]
@@ -104,6 +107,20 @@ const SOURCES: [Tool; 3] = [
     },
 ];
 
+/// A machine without an operating system.
+pub(crate) const BARE: &str = "x86_64-unknown-none";
+
+/// What the library is built for beside the machines that it is tested on: 32 bits, and other systems.
+pub(crate) const TARGETS: [&str; 4] = [
+    "i686-unknown-linux-gnu",
+    "armv7-unknown-linux-gnueabihf",
+    "x86_64-pc-windows-gnu",
+    "aarch64-apple-darwin",
+];
+
+/// How long one download of rustup may take.
+const DOWNLOAD: Duration = Duration::from_secs(180);
+
 /// What this machine has.
 #[derive(Debug)]
 pub(crate) struct Tools {
@@ -115,13 +132,24 @@ pub(crate) struct Tools {
 }
 
 impl Tools {
-    /// Looks for the tools; `install` fetches the missing ones, otherwise the one command that does so is printed.
-    pub(crate) fn find(install: bool) -> Result<Self> {
-        let mut wanted = vec![GIT, STRACE, VALGRIND, MUSL, SIMULATOR];
-        wanted.extend(AARCH64);
+    /// Looks for the tools that every change needs, or all; `install` fetches the missing ones, otherwise the command that does so is
+    /// printed.
+    pub(crate) fn find(install: bool, full: bool) -> Result<Self> {
+        let mut wanted = vec![GIT, STRACE, SIMULATOR];
         wanted.extend(SIMULATED);
-        wanted.extend(C_PEERS);
-        if crate::toolchain::of_rustup_with_sources().is_none() {
+        if full {
+            wanted.extend([VALGRIND, MUSL]);
+            wanted.extend(AARCH64);
+            wanted.extend(C_PEERS);
+        }
+        if install {
+            add_targets(full)?;
+        }
+        let ready = TARGETS
+            .iter()
+            .chain(&[BARE])
+            .all(|target| toolchain::has_standard_library(target));
+        if (full || !ready) && toolchain::of_rustup_with_sources().is_none() {
             wanted.extend(SOURCES);
         }
         let mut missing: Vec<&str> = wanted
@@ -137,7 +165,7 @@ impl Tools {
                 install_packages(&missing)?;
             } else {
                 println!(
-                    "missing: {}; some steps will be skipped. To install them: cargo xtask test --install",
+                    "missing: {}; some steps will be skipped. To install them, add --install",
                     missing.join(" ")
                 );
             }
@@ -150,6 +178,44 @@ impl Tools {
             c_peers: C_PEERS.iter().all(is_present),
         })
     }
+}
+
+/// Has rustup fetch the standard library for the targets that lack it, and its sources where they are needed. Where it has neither, or
+/// cannot be reached, the distribution's compiler builds the standard library.
+fn add_targets(full: bool) -> Result<()> {
+    let mut sources = full;
+    for target in TARGETS.iter().chain(&[BARE]) {
+        if !toolchain::has_standard_library(target) {
+            sources |= !rustup(&["target", "add", target])?;
+        }
+    }
+    if sources && toolchain::of_rustup_with_sources().is_none() {
+        rustup(&["component", "add", "rust-src"])?;
+    }
+    Ok(())
+}
+
+/// Whether rustup is here and has done what it was asked.
+fn rustup(arguments: &[&str]) -> Result<bool> {
+    if on_path("rustup").is_none() {
+        return Ok(false);
+    }
+    println!("── rustup {}", arguments.join(" "));
+    let mut command = Command::new("rustup");
+    let outcome = process::run(
+        process::clean(&mut command).args(arguments),
+        DOWNLOAD,
+        None,
+        false,
+    )?;
+    if !outcome.success() {
+        let why = outcome
+            .output
+            .lines()
+            .find(|line| line.starts_with("error"));
+        println!("   not to be had: {}", why.unwrap_or("no answer"));
+    }
+    Ok(outcome.success())
 }
 
 fn is_present(tool: &Tool) -> bool {

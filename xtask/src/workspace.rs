@@ -150,19 +150,6 @@ impl Workspace {
     }
 }
 
-/// The name of the commit that is checked out; empty where there is none.
-pub(crate) fn commit(root: &Path) -> String {
-    Command::new("git")
-        .arg("-C")
-        .arg(root)
-        .args(["rev-parse", "HEAD"])
-        .output()
-        .ok()
-        .filter(|output| output.status.success())
-        .map(|output| String::from_utf8_lossy(&output.stdout).trim().to_owned())
-        .unwrap_or_default()
-}
-
 /// The files of a working tree: what git tracks, and what it neither tracks nor ignores; paths relative to `root`.
 pub(crate) fn files(root: &Path) -> Result<Vec<PathBuf>> {
     // A checkout made by another user, as in a container, is no danger when all that is asked is what it holds.

@@ -150,6 +150,13 @@ fn layer(module: &str) -> Option<usize> {
     LAYERS.iter().position(|modules| modules.contains(&module))
 }
 
+/// The modules in the layers below that of a module.
+pub(crate) fn below(module: &str) -> impl Iterator<Item = &'static str> {
+    LAYERS[..layer(module).unwrap_or_default()]
+        .iter()
+        .flat_map(|modules| modules.iter().copied())
+}
+
 #[cfg(test)]
 mod tests {
     use std::path::Path;

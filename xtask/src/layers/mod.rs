@@ -14,6 +14,7 @@ use std::path::PathBuf;
 
 use anyhow::{Context, Result};
 
+pub(crate) use self::library::below;
 use self::paths::Source;
 use crate::workspace::{self, Workspace};
 

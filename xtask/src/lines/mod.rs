@@ -18,7 +18,7 @@ use anyhow::{Context, Result};
 use crate::workspace::Workspace;
 
 /// Where the files of [`SUBSYSTEMS`] and [`SHARED`] are.
-const FOLDER: &str = "percolog-papers/src/subsystem";
+const FOLDER: &str = "lab/papers/src/subsystem";
 
 /// A subsystem of the thesis' figure.
 struct Subsystem {

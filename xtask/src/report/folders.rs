@@ -1,8 +1,7 @@
 //! The folders that steps build into.
 
 use std::fs;
-use std::path::PathBuf;
-use std::process::Command;
+use std::path::{Path, PathBuf};
 
 /// What to do with the folders that steps of their own flags build into: together they are many times what the others take.
 pub(super) enum Folders {
@@ -31,10 +30,17 @@ impl Folders {
     }
 }
 
-/// The folder that a command builds into, where it has one of its own.
-pub(super) fn folder_of(command: &Command) -> Option<PathBuf> {
-    command
-        .get_envs()
-        .find(|(name, _)| *name == "CARGO_TARGET_DIR")
-        .and_then(|(_, value)| value.map(PathBuf::from))
+/// How many bytes the files below a folder have, as far as they can be looked at: others may be building there.
+pub(super) fn size(folder: &Path) -> u64 {
+    let Ok(entries) = fs::read_dir(folder) else {
+        return 0;
+    };
+    entries
+        .flatten()
+        .map(|entry| match entry.metadata() {
+            Ok(what) if what.is_dir() => size(&entry.path()),
+            Ok(what) => what.len(),
+            Err(_) => 0,
+        })
+        .sum()
 }

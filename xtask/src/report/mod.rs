@@ -13,7 +13,7 @@ use anyhow::{Context, Result};
 use crate::counts::{self, Counts};
 use crate::process::{self, Outcome};
 pub(crate) use failure::print_failure;
-use folders::{Folders, folder_of};
+use folders::{Folders, size};
 
 /// Columns for a step's name; with them the table stays below 100.
 const WIDEST: usize = 48;
@@ -40,41 +40,35 @@ pub(crate) enum Verdict {
     Skipped(String),
 }
 
-struct Row {
-    name: String,
-    verdict: Verdict,
-    took: Duration,
-    counts: Counts,
+pub(crate) struct Row {
+    pub(crate) name: String,
+    pub(crate) verdict: Verdict,
+    pub(crate) took: Duration,
+    pub(crate) counts: Counts,
     /// Tests inside the step that skipped themselves.
-    skips: Vec<String>,
+    pub(crate) skips: Vec<String>,
 }
 
 /// The steps so far.
 pub(crate) struct Report {
     logs: PathBuf,
     verbose: bool,
-    only: Option<String>,
-    except: Vec<String>,
     started: Instant,
+    /// The most that the target folder has held after a step, in bytes.
+    peak: u64,
     rows: Vec<Row>,
     folders: Folders,
 }
 
 impl Report {
     /// Nothing has run yet; the output of each step will lie in `logs`.
-    pub(crate) fn new(
-        logs: PathBuf,
-        verbose: bool,
-        only: Option<String>,
-        except: Vec<String>,
-    ) -> Result<Self> {
+    pub(crate) fn new(logs: PathBuf, verbose: bool) -> Result<Self> {
         fs::create_dir_all(&logs).with_context(|| format!("creating {}", logs.display()))?;
         Ok(Self {
             logs,
             verbose,
-            only,
-            except,
             started: Instant::now(),
+            peak: 0,
             rows: Vec::new(),
             folders: Folders::Kept,
         })
@@ -86,15 +80,25 @@ impl Report {
         self
     }
 
-    /// Whether the step is among those that were asked for.
-    fn wanted(&self, name: &str) -> bool {
-        self.only.as_deref().is_none_or(|text| name.contains(text))
-            && !self.except.iter().any(|left_out| left_out == name)
+    /// The folder that a command builds into, where it has one of its own.
+    fn folder_of(&self, command: &Command) -> Option<PathBuf> {
+        let (_, folder) = command
+            .get_envs()
+            .find(|(name, _)| *name == "CARGO_TARGET_DIR")?;
+        let own = self.logs.parent()?;
+        folder
+            .map(PathBuf::from)
+            .filter(|folder| folder.starts_with(own))
     }
 
-    /// How long the steps have taken so far.
-    pub(crate) fn elapsed(&self) -> Duration {
-        self.started.elapsed()
+    /// The rows after the first so many.
+    pub(crate) fn rows_from(&self, from: usize) -> &[Row] {
+        &self.rows[from..]
+    }
+
+    /// How many rows there are.
+    pub(crate) fn len(&self) -> usize {
+        self.rows.len()
     }
 
     /// Runs one command as a step.
@@ -158,11 +162,8 @@ impl Report {
         command: &mut Command,
         judge: impl FnOnce(&Outcome) -> Verdict,
     ) {
-        if !self.wanted(name) {
-            return;
-        }
         println!("── {name}\n   {}", process::display(command));
-        self.folders.turn_to(folder_of(command));
+        self.folders.turn_to(self.folder_of(command));
         let log = self.logs.join(format!(
             "{}.log",
             name.replace(|c: char| !c.is_ascii_alphanumeric(), "-")
@@ -198,16 +199,26 @@ impl Report {
 
     /// A step that cannot run here; `why` ends with the way out.
     pub(crate) fn skip(&mut self, name: &str, why: impl Into<String>) {
-        if self.wanted(name) {
-            println!("── {name}");
-            self.record(Row {
-                name: name.to_owned(),
-                verdict: Verdict::Skipped(why.into()),
-                took: Duration::ZERO,
-                counts: Counts::default(),
-                skips: Vec::new(),
-            });
-        }
+        println!("── {name}");
+        self.record(Row {
+            name: name.to_owned(),
+            verdict: Verdict::Skipped(why.into()),
+            took: Duration::ZERO,
+            counts: Counts::default(),
+            skips: Vec::new(),
+        });
+    }
+
+    /// A step that passed in an earlier run, for the same tree: what it took and counted then.
+    pub(crate) fn earlier(&mut self, name: &str, took: Duration, counts: Counts) {
+        println!("── {name}\n   nothing that it depends on has changed since it passed");
+        self.record(Row {
+            name: name.to_owned(),
+            verdict: Verdict::Passed,
+            took,
+            counts,
+            skips: Vec::new(),
+        });
     }
 
     /// A step that is a function of this program; it prints for itself, and returns its tests and what failed.
@@ -216,9 +227,6 @@ impl Report {
         name: &str,
         step: impl FnOnce() -> Result<(Counts, Option<String>)>,
     ) {
-        if !self.wanted(name) {
-            return;
-        }
         println!("── {name}");
         self.folders.turn_to(None);
         let started = Instant::now();
@@ -252,7 +260,10 @@ impl Report {
     /// Remembers a step. Its failure, or its being skipped, counts even where no test said so.
     fn record(&mut self, mut row: Row) {
         match &row.verdict {
-            Verdict::Passed => println!("   passed in {}", seconds(row.took)),
+            Verdict::Passed if row.counts == Counts::default() => {
+                println!("   passed in {}", seconds(row.took));
+            }
+            Verdict::Passed => println!("   passed in {}: {}", seconds(row.took), row.counts),
             Verdict::Failed(why) => {
                 if row.counts.failed == 0 {
                     row.counts += Counts::ONE_FAILED;
@@ -266,6 +277,9 @@ impl Report {
         }
         for skip in &row.skips {
             println!("   SKIPPED: {skip}");
+        }
+        if let Some(target) = self.logs.ancestors().nth(2) {
+            self.peak = self.peak.max(size(target));
         }
         self.rows.push(row);
     }
@@ -290,7 +304,11 @@ impl Report {
             println!("FAILED   no step has such a name");
             total += Counts::ONE_FAILED;
         }
-        println!("took {}", seconds(self.started.elapsed()));
+        println!(
+            "took {}; the target folder had at most {:.1} GB",
+            seconds(self.started.elapsed()),
+            self.peak as f64 / 1e9
+        );
         println!("{total}");
         total.failed == 0
     }
@@ -374,7 +392,7 @@ mod tests {
     use std::path::Path;
 
     fn report(folder: &tempfile::TempDir) -> Report {
-        Report::new(folder.path().to_owned(), false, None, Vec::new()).unwrap()
+        Report::new(folder.path().join("xtask/logs"), false).unwrap()
     }
 
     fn shell(script: &str) -> Command {
@@ -424,26 +442,11 @@ mod tests {
     }
 
     #[test]
-    fn a_step_that_was_run_before_is_left_out_by_its_whole_name() {
-        let folder = tempfile::tempdir().unwrap();
-        let logs = folder.path().to_owned();
-        let mut report = Report::new(logs, false, None, vec!["tests".to_owned()]).unwrap();
-        report.run("tests", Counting::Nothing, LIMIT, &mut shell("exit 1"));
-        report.run(
-            "tests on musl",
-            Counting::Nothing,
-            LIMIT,
-            &mut shell("true"),
-        );
-        assert_eq!(report.rows.len(), 1);
-        assert!(report.finish());
-    }
-
-    #[test]
     fn a_sweeping_run_keeps_what_the_next_step_still_needs_and_nothing_else() {
         let folder = tempfile::tempdir().unwrap();
         let mut report = report(&folder).sweeping();
-        let (shared, own) = (folder.path().join("shared"), folder.path().join("own"));
+        let place = |name| folder.path().join("xtask").join(name);
+        let (shared, own) = (place("shared"), place("own"));
         let build = |target: &Path, script: &str| {
             let mut command = shell(script);
             command.env("CARGO_TARGET_DIR", target);
@@ -451,12 +454,16 @@ mod tests {
         };
         let make = "mkdir -p \"$CARGO_TARGET_DIR\"";
         let still_there = "test -d \"$CARGO_TARGET_DIR\"";
+        let main = folder.path().join("main");
+        report.run("m", Counting::One, LIMIT, &mut build(&main, make));
         report.run("a", Counting::One, LIMIT, &mut build(&shared, make));
         report.run("b", Counting::One, LIMIT, &mut build(&shared, still_there));
         report.run("c", Counting::One, LIMIT, &mut build(&own, make));
         assert!(!shared.exists() && own.exists());
         assert!(report.finish());
-        assert!(!own.exists() && folder.path().join("a.log").exists());
+        // What all others build into stays.
+        assert!(main.exists());
+        assert!(!own.exists() && place("logs/a.log").exists());
     }
 
     #[test]
