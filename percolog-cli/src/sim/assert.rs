@@ -6,7 +6,7 @@ use percolog_sim::report::Summary;
 use percolog_sim::run::Run;
 use serde::Serialize;
 
-use super::{How, start};
+use super::how::{self, How, start};
 use percolog_cli::failure::Failure;
 use percolog_cli::output::Output;
 use percolog_cli::terminal::to_stderr;
@@ -143,7 +143,7 @@ pub(super) fn run(arguments: &Arguments, output: &mut Output) -> Result<(), Fail
 
 /// A program that fails has not done what it is judged by.
 fn ended_well(run: &Run) -> Result<(), Failure> {
-    super::came_to_an_end(run)?;
+    how::came_to_an_end(run)?;
     if run.status.success() {
         Ok(())
     } else {

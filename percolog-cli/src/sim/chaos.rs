@@ -9,7 +9,7 @@ use percolog_sim::model::Machine;
 use percolog_sim::run::Simulation;
 use serde::Serialize;
 
-use super::{How, replaced};
+use super::how::{self, DEFAULT_MACHINE, How, VARIABLE, replaced};
 use percolog_cli::failure::Failure;
 use percolog_cli::output::{Output, WIDTH, bar};
 use percolog_cli::terminal::to_stderr;
@@ -70,7 +70,7 @@ pub(super) fn run(
     let simulation = how
         .simulation(machine)
         .objects(false)
-        .env(super::VARIABLE, cores.to_string())
+        .env(VARIABLE, cores.to_string())
         .keys_are_for_the_guest(false);
     let search = Search::new(simulation)
         .seed(how.seed)
@@ -88,7 +88,7 @@ pub(super) fn run(
         bar.set_message(state(progress));
     });
     bar.finish_and_clear();
-    let searched = searched.map_err(|error| super::failure(&error))?;
+    let searched = searched.map_err(|error| how::failure(&error))?;
     let reproduce = searched
         .failure
         .as_ref()
@@ -136,7 +136,7 @@ fn reproduce(
             option("--expect-status", &arguments.expect_status);
         }
     }
-    if how.machine != super::DEFAULT_MACHINE {
+    if how.machine != DEFAULT_MACHINE {
         option("--machine", &how.machine);
     }
     if let Some(cores) = how.cores {

@@ -8,10 +8,11 @@ use percolog_sim::model::Machine;
 use percolog_sim::report::{Baseline, Summary};
 use percolog_sim::run::{Free, Run, Simulation};
 
+use super::how::{CORES, How, N, ending, start, with_cores};
+use super::page;
 use super::sizes::Sizes;
 use super::sweep::{self, INTERRUPTED};
 use super::what_if::{WhatIf, check_names};
-use super::{CORES, How, N, ending, page, start, with_cores};
 use percolog_cli::failure::Failure;
 use percolog_cli::output::Output;
 use percolog_cli::terminal::to_stderr;

@@ -10,8 +10,8 @@ use percolog_sim::model::Machine;
 use percolog_sim::report::{Baseline, Measure, Scaling, ScalingPoint};
 use percolog_sim::run::{Run, Simulation};
 
+use super::how::{start, with_cores};
 use super::sizes::Sizes;
-use super::{start, with_cores};
 use percolog_cli::failure::Failure;
 use percolog_cli::output;
 

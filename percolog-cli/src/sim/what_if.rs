@@ -7,7 +7,7 @@ use percolog_sim::report::Summary;
 use percolog_sim::run::{Run, Simulation};
 use percolog_sim::what_if::{self, Incomparable};
 
-use super::{came_to_an_end, start};
+use super::how::{came_to_an_end, start};
 use percolog_cli::failure::Failure;
 use percolog_cli::output::bar;
 

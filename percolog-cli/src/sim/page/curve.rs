@@ -7,7 +7,7 @@ use std::fmt::Write;
 
 use percolog_sim::report::{Scaling, ScalingPoint};
 
-use super::{percent, time};
+use super::text::{percent, time};
 use percolog_cli::format;
 use percolog_cli::html::escape;
 

@@ -5,7 +5,7 @@ use std::fmt::Write;
 
 use percolog_sim::report::{LineSummary, Summary};
 
-use super::{percent, short, time};
+use super::text::{percent, short, time};
 use percolog_cli::html::escape;
 
 const WIDTH: f64 = 880.0;

@@ -4,6 +4,7 @@
 mod curve;
 mod heat;
 mod story;
+mod text;
 
 use std::fmt::Write;
 use std::path::Path;
@@ -15,6 +16,7 @@ use percolog_cli::failure::Failure;
 use percolog_cli::format;
 use percolog_cli::html::escape;
 use percolog_cli::terminal::to_stderr;
+use text::{percent, time};
 
 /// How many lines have a story; the JSON has all that were kept.
 const STORIES: usize = 8;
@@ -257,38 +259,4 @@ fn footer(summary: &Summary) -> String {
         env!("CARGO_PKG_VERSION"),
     );
     footer
-}
-
-/// A share as people read it.
-fn percent(share: f64) -> String {
-    let percent = share * 100.0;
-    if percent >= 9.95 {
-        format!("{percent:.0} %")
-    } else {
-        format!("{percent:.1} %")
-    }
-}
-
-/// Nanoseconds as people read them.
-fn time(nanoseconds: f64) -> String {
-    let (value, unit) = if nanoseconds >= 1e9 {
-        (nanoseconds / 1e9, "s")
-    } else if nanoseconds >= 1e6 {
-        (nanoseconds / 1e6, "ms")
-    } else if nanoseconds >= 1e3 {
-        (nanoseconds / 1e3, "µs")
-    } else {
-        (nanoseconds, "ns")
-    };
-    format!("{} {unit}", format::number(value))
-}
-
-/// Text of at most so many signs.
-fn short(text: &str, most: usize) -> String {
-    if text.chars().count() <= most {
-        return text.to_owned();
-    }
-    let mut short: String = text.chars().take(most - 1).collect();
-    short.push('…');
-    short
 }

@@ -4,7 +4,7 @@ use std::fmt::Write;
 
 use percolog_sim::report::{LineSummary, PlaceSummary, SpanSummary};
 
-use super::{percent, short};
+use super::text::{percent, short};
 use percolog_cli::format;
 use percolog_cli::html::escape;
 
