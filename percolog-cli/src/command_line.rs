@@ -2,7 +2,7 @@
 
 use std::ffi::{OsStr, OsString};
 
-use clap::error::ErrorKind;
+use clap::error::{ContextKind, ContextValue, ErrorKind};
 use clap::{ColorChoice, Parser};
 
 use crate::failure::Failure;
@@ -35,31 +35,59 @@ pub fn parse_from<A: Parser>(typed: Vec<OsString>) -> Result<Parsed<A>, Failure>
     } else {
         ColorChoice::Auto
     });
-    let way_out = way_out(&command, &typed);
+    let deepest = deepest(&command, &typed);
+    let way_out = format!("{} --help", deepest.name);
+    let behind = takes_a_program(deepest.command).then(|| deepest.name.clone());
     let parsed = command
-        .try_get_matches_from(typed)
+        .clone()
+        .try_get_matches_from(&typed)
         .and_then(|matches| A::from_arg_matches(&matches));
     match parsed {
         Ok(arguments) => Ok(Parsed::Run(arguments)),
         Err(error) => match error.kind() {
             ErrorKind::DisplayHelp | ErrorKind::DisplayVersion => {
-                Ok(Parsed::Explain(error.to_string()))
+                Ok(Parsed::Explain(with_braces(&error.to_string())))
+            }
+            // Whoever types the name alone wants to know what there is.
+            ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand if typed.len() <= 1 => {
+                Ok(Parsed::Explain(with_braces(&error.to_string())))
             }
             ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand | ErrorKind::MissingSubcommand => {
                 Err(Failure::Input(format!(
                     "a command is missing; see `{way_out}`"
                 )))
             }
-            _ => Err(Failure::Input(format!(
-                "{}; see `{way_out}`",
-                one_line(&error.to_string())
-            ))),
+            _ => match behind.and_then(|name| program_without_dashes(&name, &error, &typed)) {
+                Some(line) => Err(Failure::Input(line)),
+                None => Err(Failure::Input(format!(
+                    "{}; see `{way_out}`",
+                    one_line(&with_braces(&error.to_string()))
+                ))),
+            },
         },
     }
 }
 
-/// The help to look at: that of the deepest command the user named rightly.
-fn way_out(command: &clap::Command, typed: &[OsString]) -> String {
+/// What stands for braces in the text of a help: clap would take `{n}` for a line break.
+const BRACES: [(char, char); 2] = [('⦃', '{'), ('⦄', '}')];
+
+/// A help as it is shown.
+fn with_braces(help: &str) -> String {
+    BRACES
+        .into_iter()
+        .fold(help.to_owned(), |help, (written, shown)| {
+            help.replace(written, &shown.to_string())
+        })
+}
+
+/// The deepest command that the user named rightly.
+struct Deepest<'a> {
+    command: &'a clap::Command,
+    /// With those above it.
+    name: String,
+}
+
+fn deepest<'a>(command: &'a clap::Command, typed: &[OsString]) -> Deepest<'a> {
     let mut at = command;
     let mut name = command.get_name().to_owned();
     // Behind `--` stands another program's command line.
@@ -70,7 +98,59 @@ fn way_out(command: &clap::Command, typed: &[OsString]) -> String {
             at = inner;
         }
     }
-    format!("{name} --help")
+    Deepest { command: at, name }
+}
+
+/// Whether a program stands behind the `--` of this command.
+fn takes_a_program(command: &clap::Command) -> bool {
+    command.get_positionals().any(clap::Arg::is_last_set)
+}
+
+/// What to type, if the error is that a program was named without the `--` in front of it.
+fn program_without_dashes(name: &str, error: &clap::Error, typed: &[OsString]) -> Option<String> {
+    if typed.iter().any(|argument| argument == "--")
+        || error.get(ContextKind::SuggestedSubcommand).is_some()
+    {
+        return None;
+    }
+    let wrong = match error.kind() {
+        ErrorKind::InvalidSubcommand => ContextKind::InvalidSubcommand,
+        ErrorKind::UnknownArgument => ContextKind::InvalidArg,
+        _ => return None,
+    };
+    let Some(ContextValue::String(program)) = error.get(wrong) else {
+        return None;
+    };
+    if program.starts_with('-') {
+        return None;
+    }
+    let at = typed
+        .iter()
+        .position(|argument| argument.to_str() == Some(program))?;
+    let words: Vec<String> = typed[..at]
+        .iter()
+        .skip(1)
+        .map(|word| quoted(word))
+        .chain(["--".to_owned()])
+        .chain(typed[at..].iter().map(|word| quoted(word)))
+        .collect();
+    let root = name.split(' ').next().unwrap_or(name);
+    Some(format!(
+        "the program to run, {}, stands behind `--`; type `{root} {}`",
+        quoted(OsStr::new(program)),
+        words.join(" ")
+    ))
+}
+
+/// A word as a shell reads it.
+pub fn quoted(word: &OsStr) -> String {
+    let text = word.to_string_lossy();
+    let is_plain = |sign: char| sign.is_ascii_alphanumeric() || "-_./=:,+@%{}".contains(sign);
+    if !text.is_empty() && text.chars().all(is_plain) {
+        text.into_owned()
+    } else {
+        format!("'{}'", text.replace('\'', "'\\''"))
+    }
 }
 
 fn named<'a>(command: &'a clap::Command, argument: &OsStr) -> Option<&'a clap::Command> {

@@ -5,6 +5,7 @@
 
 mod advise;
 mod args;
+mod demo;
 mod doctor;
 mod sim;
 
@@ -31,6 +32,8 @@ fn run(arguments: &Arguments) -> Result<(), Failure> {
     match &arguments.command {
         Command::Sim(sim) => sim::run(sim, &mut output),
         Command::Advise(arguments) => advise::run(arguments, &mut output),
+        Command::Demo(arguments) => demo::run(arguments, &mut output),
+        Command::DemoProgram(program) => demo::program::run(program, &mut output),
         Command::Doctor => doctor::run(&mut output),
     }
 }

@@ -17,7 +17,7 @@ use percolog_cli::terminal::to_stderr;
     group = clap::ArgGroup::new("limits").required(true).multiple(true)
         .args(["max_transfers_per_op", "max_upgrades_per_op"]),
     after_help = "The status is 0 if the operations stay within all bounds, 1 if not or if the program failed, 2 for wrong \
-                  arguments, 3 if no operation was simulated: a program marks its operations with percolog-roi,
+                  arguments, 3 if no operation was simulated: a program marks its operations with percolog-roi, \
                   or --roi-fn names a function whose calls they are."
 )]
 pub(crate) struct Arguments {
@@ -32,7 +32,7 @@ pub(crate) struct Arguments {
     #[command(flatten)]
     how: How,
 
-    /// The program to run and its arguments, behind `--`; {cores} in an argument becomes the number of cores
+    /// The program to run and its arguments, behind `--`; ⦃cores⦄ or ⦃n⦄ in an argument becomes the number of cores
     #[arg(last = true, required = true, value_name = "COMMAND")]
     command: Vec<OsString>,
 }

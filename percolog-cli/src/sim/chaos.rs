@@ -10,6 +10,7 @@ use percolog_sim::run::Simulation;
 use serde::Serialize;
 
 use super::how::{self, DEFAULT_MACHINE, How, VARIABLE, replaced};
+use percolog_cli::command_line::quoted;
 use percolog_cli::failure::Failure;
 use percolog_cli::output::{Output, WIDTH, bar};
 use percolog_cli::terminal::to_stderr;
@@ -157,17 +158,6 @@ fn reproduce(
     words.push("--".to_owned());
     words.extend(command.iter().map(|word| quoted(word)));
     words.join(" ")
-}
-
-/// A word as a shell reads it.
-fn quoted(word: &OsStr) -> String {
-    let text = word.to_string_lossy();
-    let is_plain = |sign: char| sign.is_ascii_alphanumeric() || "-_./=:,+@%{}".contains(sign);
-    if !text.is_empty() && text.chars().all(is_plain) {
-        text.into_owned()
-    } else {
-        format!("'{}'", text.replace('\'', "'\\''"))
-    }
 }
 
 /// What is printed.

@@ -27,7 +27,7 @@ pub(crate) struct Arguments {
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u64).range(1..=1000))]
     seeds: u64,
 
-    /// Run the program on one core too, and compare its throughput (default if the command contains {cores})
+    /// Run the program on one core too, and compare its throughput (default if the command contains ⦃cores⦄)
     #[arg(long, overrides_with = "no_baseline")]
     baseline: bool,
 
@@ -61,7 +61,7 @@ pub(crate) struct Arguments {
     #[command(flatten)]
     chaos: super::chaos::ChaosArguments,
 
-    /// The program to run and its arguments, behind `--`; {cores} or {n} in an argument becomes the number of cores
+    /// The program to run and its arguments, behind `--`; ⦃cores⦄ or ⦃n⦄ in an argument becomes the number of cores
     #[arg(last = true, value_name = "COMMAND")]
     command: Vec<OsString>,
 }

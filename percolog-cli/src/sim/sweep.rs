@@ -18,7 +18,7 @@ use percolog_cli::output;
 /// Options of a sweep.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Options {
-    /// Run the program with each of these numbers of cores (1,2,4,…,48 or 1-8): in its arguments {n} is the number, as in its
+    /// Run the program with each of these numbers of cores (1,2,4,…,48 or 1-8): in its arguments ⦃n⦄ is the number, as in its
     /// environment PERCOLOG_SIM_CORES. The report is about the most cores, and shows how the speed grows
     #[arg(long, value_name = "N,…", value_parser = Sizes::parse, conflicts_with = "cores")]
     pub(crate) sweep: Option<Sizes>,
