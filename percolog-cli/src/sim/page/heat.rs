@@ -8,21 +8,14 @@ use percolog_sim::report::{LineSummary, Summary};
 use super::text::{percent, short, time};
 use percolog_cli::html::escape;
 
+/// Units across all cells of a row; a row is as wide as the page.
 const WIDTH: f64 = 880.0;
-/// Where the cells begin: right of the names.
-const LEFT: f64 = 216.0;
-/// Where they end: left of the shares.
-const RIGHT: f64 = WIDTH - 64.0;
-const TOP: f64 = 24.0;
+/// Units from its upper to its lower edge.
 const CELL: f64 = 22.0;
-const PITCH: f64 = 26.0;
 /// How many lines are shown.
 const LINES: usize = 16;
 /// How many columns; with more cores, neighbours share one.
 const COLUMNS: usize = 128;
-/// Signs of a name that fit in front of the cells.
-const NAME: usize = 28;
-
 /// The section of the page; nothing if it is not known who waits.
 pub(super) fn section(summary: &Summary) -> String {
     let lines: Vec<&LineSummary> = summary
@@ -67,38 +60,29 @@ pub(super) fn section(summary: &Summary) -> String {
             format!("{value:.0} times")
         }
     };
-    let step = (RIGHT - LEFT) / columns as f64;
+    let step = WIDTH / columns as f64;
     let gap = if step > 6.0 { 1.0 } else { 0.0 };
-    let height = TOP + PITCH * lines.len() as f64 + 4.0;
-    let mut svg = format!(
-        r#"<svg class="heat" viewBox="0 0 {WIDTH} {height}" role="img" aria-label="waiting by line and core">"#
+    // Names and figures are text of the page, not of a picture: they keep their size however narrow the page is.
+    let mut map = String::from(
+        "<div class=\"heat\" role=\"img\" aria-label=\"waiting by line and core\">\n<div class=\"ticks\">core",
     );
     // Writing to a String cannot fail: `let _` drops a result that is always Ok.
-    let ticks = columns.div_ceil(12).max(1);
-    for column in (0..columns).step_by(ticks) {
+    for column in (0..columns).step_by(columns.div_ceil(8).max(1)) {
         let _ = write!(
-            svg,
-            r#"<text class="tick" x="{:.1}" y="14">{}</text>"#,
-            LEFT + step * (column as f64 + 0.5),
+            map,
+            r#"<span style="left:{:.2}%">{}</span>"#,
+            (column as f64 + 0.5) / columns as f64 * 100.0,
             column * each
         );
     }
-    let _ = write!(
-        svg,
-        r#"<text class="name" x="{:.1}" y="14">core</text>"#,
-        LEFT - 10.0
-    );
-    for (index, (line, row)) in lines.iter().zip(&rows).enumerate() {
-        let y = TOP + PITCH * index as f64;
+    map.push_str("</div>\n");
+    for (line, row) in lines.iter().zip(&rows) {
         let name = line.name();
         let _ = write!(
-            svg,
-            r#"<text class="name" x="{:.1}" y="{:.1}">{}<title>{}</title></text><rect class="track" x="{LEFT}" y="{y:.1}" width="{:.1}" height="{CELL}" rx="2"/>"#,
-            LEFT - 10.0,
-            y + 15.5,
-            escape(&short(&name, NAME)),
+            map,
+            r#"<div class="row"><span>{}</span><strong>{}</strong></div><svg class="cells" viewBox="0 0 {WIDTH} {CELL}" preserveAspectRatio="none"><rect class="track" width="{WIDTH}" height="{CELL}"/>"#,
             escape(&name),
-            RIGHT - LEFT,
+            percent(line.share)
         );
         for (column, value) in row.iter().enumerate().filter(|(_, value)| **value > 0.0) {
             let first = column * each;
@@ -108,9 +92,9 @@ pub(super) fn section(summary: &Summary) -> String {
                 format!("cores {first} to {}", first + each - 1)
             };
             let _ = write!(
-                svg,
-                r#"<rect class="cell" x="{:.2}" y="{y:.1}" width="{:.2}" height="{CELL}" fill-opacity="{:.3}"><title>{}, {cores}: {}</title></rect>"#,
-                LEFT + step * column as f64,
+                map,
+                r#"<rect class="cell" x="{:.2}" width="{:.2}" height="{CELL}" fill-opacity="{:.3}"><title>{}, {cores}: {}</title></rect>"#,
+                step * column as f64,
                 step - gap,
                 // The eye compares lengths better than shades: what is there at all is to be seen.
                 0.08 + 0.92 * (value / most).sqrt(),
@@ -118,15 +102,9 @@ pub(super) fn section(summary: &Summary) -> String {
                 show(*value),
             );
         }
-        let _ = write!(
-            svg,
-            r#"<text class="figure" x="{:.1}" y="{:.1}">{}</text>"#,
-            RIGHT + 9.0,
-            y + 15.5,
-            percent(line.share)
-        );
+        map.push_str("</svg>\n");
     }
-    svg.push_str("</svg>");
+    map.push_str("</div>");
     let mut key = String::new();
     for strength in [0.0_f64, 0.25, 0.5, 0.75, 1.0] {
         let _ = write!(
@@ -138,7 +116,7 @@ pub(super) fn section(summary: &Summary) -> String {
     format!(
         "<section id=\"heat\">\n<h2>Who waits for what</h2>\n<p class=\"workload\">Each row is a line of memory, each column {}; the \
          figure is the line's share of all waiting.</p>\n<figure>\n<figcaption><span class=\"unit\">{}</span>\
-         <span class=\"key scale\">0 {key} {}</span></figcaption>\n<div class=\"chart\">{svg}</div>\n</figure>\n</section>\n",
+         <span class=\"key scale\">0 {key} {}</span></figcaption>\n{map}\n</figure>\n</section>\n",
         if each == 1 {
             "a core".to_owned()
         } else {
