@@ -1,4 +1,4 @@
-//! Marks for [`percolog-sim`](https://crates.io/crates/percolog-sim), the coherence simulator: which part of a program counts,
+//! Marks for `percolog-sim`, the coherence simulator: which part of a program counts,
 //! how many operations that part made, and what its memory is called.
 //!
 //! ```
