@@ -10,6 +10,7 @@ use std::process::{Command, exit};
 
 fn main() {
     println!("cargo::rerun-if-changed=src/plugin_root.rs");
+    println!("cargo::rerun-if-changed=src/maps.rs");
     println!("cargo::rerun-if-changed=src/plugin");
     println!("cargo::rerun-if-changed=src/model");
     println!("cargo::rustc-check-cfg=cfg(percolog_plugin)");

@@ -17,6 +17,7 @@
 pub mod assert;
 pub mod chaos;
 pub mod machine;
+mod maps;
 pub mod model;
 pub mod report;
 pub mod run;

@@ -10,6 +10,7 @@ use std::ptr;
 use std::sync::atomic::{AtomicPtr, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
+use crate::maps::{self, Mapping};
 use crate::plugin::allocations::Kind;
 use crate::plugin::architecture::{LONGEST_CALL, is_call};
 use crate::plugin::elf;
@@ -124,18 +125,12 @@ impl Code {
     /// Looks up the mapping of an address.
     fn find(&mut self, pc: u64) {
         let maps = fs::read_to_string("/proc/self/maps").unwrap_or_default();
-        let found = maps.lines().find_map(|line| {
-            let mapping = Mapping::parse(line)?;
-            (mapping.start..mapping.end)
-                .contains(&pc)
-                .then_some(mapping)
-        });
-        let mapping = found.unwrap_or(Mapping {
-            // Nothing is known of it, and it is not looked up for each block.
+        let found = maps::parse(&maps).find(|mapping| mapping.contains(pc));
+        // A page of its own, if nothing is known of it: so it is not looked up for each block.
+        let mapping = found.unwrap_or_else(|| Mapping {
             start: pc & !0xfff,
             end: (pc & !0xfff) + 0x1000,
-            offset: 0,
-            name: "",
+            ..Mapping::default()
         });
         // The kernel may have joined two mappings.
         self.ranges
@@ -150,9 +145,9 @@ impl Code {
                 end: mapping.end,
             },
         );
-        if mapping.name.starts_with('/') {
+        if mapping.is_file() {
             let size = mapping.end - mapping.start;
-            let functions = self.functions(mapping.name);
+            let functions = self.functions(&mapping.name);
             for (offset, hook) in functions {
                 if let Some(within) = offset.checked_sub(mapping.offset)
                     && within < size
@@ -210,31 +205,6 @@ impl Code {
     }
 }
 
-/// A line of `/proc/self/maps`.
-struct Mapping<'a> {
-    start: u64,
-    end: u64,
-    offset: u64,
-    name: &'a str,
-}
-
-impl<'a> Mapping<'a> {
-    fn parse(line: &'a str) -> Option<Self> {
-        let mut fields = line.splitn(6, ' ');
-        let (start, end) = fields.next()?.split_once('-')?;
-        let _rights = fields.next()?;
-        let offset = fields.next()?;
-        let name = fields.nth(2).unwrap_or_default().trim_start();
-        let hex = |text| u64::from_str_radix(text, 16).ok();
-        Some(Mapping {
-            start: hex(start)?,
-            end: hex(end)?,
-            offset: hex(offset)?,
-            name,
-        })
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -259,18 +229,6 @@ mod tests {
         ] {
             assert_eq!(is_call(bytes), call, "{bytes:x?}");
         }
-    }
-
-    #[test]
-    fn maps_are_read() {
-        let mapping = Mapping::parse("1000-3000 r--p 00002000 fe:00 99      /tmp/a file").unwrap();
-        assert_eq!((mapping.start, mapping.end), (0x1000, 0x3000));
-        assert_eq!((mapping.offset, mapping.name), (0x2000, "/tmp/a file"));
-        assert_eq!(
-            Mapping::parse("1000-3000 r--p 0 00:00 0 ").unwrap().name,
-            ""
-        );
-        assert!(Mapping::parse("nonsense").is_none());
     }
 
     #[test]

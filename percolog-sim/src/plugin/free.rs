@@ -6,6 +6,7 @@
 
 use std::collections::HashMap;
 
+use crate::maps;
 use crate::plugin::simulator::Simulator;
 
 /// What the launcher wants to be free.
@@ -138,15 +139,9 @@ impl Free {
             let Place::File { path, start, size } = &wanted.place else {
                 continue;
             };
-            let first = maps.lines().find_map(|line| {
-                let mut fields = line.split_ascii_whitespace();
-                let range = fields.next()?;
-                let _rights = fields.next()?;
-                let offset = u64::from_str_radix(fields.next()?, 16).ok()?;
-                let (_, name) = line.split_once('/')?;
-                let is_its = offset == 0 && path.strip_prefix('/') == Some(name);
-                is_its.then(|| u64::from_str_radix(range.split_once('-')?.0, 16).ok())?
-            });
+            let first = maps::parse(maps)
+                .find(|mapping| mapping.offset == 0 && mapping.name == *path)
+                .map(|mapping| mapping.start);
             if let Some(first) = first {
                 found.push((wanted.wish, first.wrapping_add(*start), *size));
             }

@@ -11,6 +11,7 @@
 
 use std::collections::{HashMap, VecDeque};
 
+use crate::maps;
 use crate::model::Ticks;
 use crate::plugin::clock;
 use crate::plugin::memory;
@@ -342,17 +343,7 @@ fn is_shared(address: u64) -> bool {
     let Ok(maps) = std::fs::read_to_string("/proc/self/maps") else {
         return false;
     };
-    maps.lines().any(|line| {
-        let mut fields = line.split_ascii_whitespace();
-        let range = fields.next().and_then(|range| range.split_once('-'));
-        let Some((start, end)) = range else {
-            return false;
-        };
-        let (start, end) = (u64::from_str_radix(start, 16), u64::from_str_radix(end, 16));
-        let inside =
-            matches!((start, end), (Ok(start), Ok(end)) if (start..end).contains(&address));
-        inside && fields.next().is_some_and(|rights| rights.ends_with('s'))
-    })
+    maps::parse(&maps).any(|mapping| mapping.shared && mapping.contains(address))
 }
 
 #[cfg(test)]

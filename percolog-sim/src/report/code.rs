@@ -6,6 +6,7 @@ use std::fs::File;
 use std::os::unix::fs::FileExt;
 
 use super::instruction::Instruction;
+use crate::maps::{self, Mapping};
 
 /// The longest instruction.
 const LONGEST: usize = 15;
@@ -15,8 +16,7 @@ type Decoder = fn(&[u8]) -> Instruction;
 
 /// Where the code of a process comes from.
 pub(crate) struct Code {
-    /// First address, the one behind the last, the offset in the file, the file's name.
-    mapped: Vec<(u64, u64, u64, String)>,
+    mapped: Vec<Mapping>,
     /// Files that were opened; `None` for those that hold no code that is understood here.
     files: RefCell<HashMap<String, Option<(File, Decoder)>>>,
 }
@@ -24,15 +24,7 @@ pub(crate) struct Code {
 impl Code {
     /// Of a process with these mappings: the text of `/proc/self/maps`.
     pub(crate) fn new(maps: &str) -> Self {
-        let mapped = maps.lines().filter_map(|line| {
-            // `start-end rights offset device inode path`; the path may have spaces.
-            let path = line.find('/').map(|at| line[at..].trim_end().to_owned())?;
-            let mut fields = line.split_whitespace();
-            let (start, end) = fields.next()?.split_once('-')?;
-            let hex = |text| u64::from_str_radix(text, 16).ok();
-            let offset = hex(fields.nth(1)?)?;
-            Some((hex(start)?, hex(end)?, offset, path))
-        });
+        let mapped = maps::parse(maps).filter(Mapping::is_file);
         Self {
             mapped: mapped.collect(),
             files: RefCell::default(),
@@ -46,15 +38,15 @@ impl Code {
     }
 
     fn bytes(&self, pc: u64) -> Option<(Vec<u8>, Decoder)> {
-        let (start, _, offset, path) = self
-            .mapped
-            .iter()
-            .find(|(start, end, ..)| (*start..*end).contains(&pc))?;
+        let mapping = self.mapped.iter().find(|mapping| mapping.contains(pc))?;
+        let path = &mapping.name;
         let mut files = self.files.borrow_mut();
         let file = files.entry(path.clone()).or_insert_with(|| open(path));
         let mut code = vec![0; LONGEST];
         let (file, decoder) = file.as_ref()?;
-        let read = file.read_at(&mut code, offset + (pc - start)).ok()?;
+        let read = file
+            .read_at(&mut code, mapping.offset + (pc - mapping.start))
+            .ok()?;
         code.truncate(read);
         Some((code, *decoder))
     }

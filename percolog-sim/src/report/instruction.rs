@@ -1,7 +1,9 @@
 //! What an instruction does to its operand in memory, as far as it tells what the memory is used for.
 //!
-//! The encodings, unless said otherwise, are those of Intel's *Software Developer's Manual*, volume 2. The plugin's decoder answers another question, where an
-//! instruction's operands lie, and is part of the plugin alone.
+//! `iced-x86` decodes the instructions of x86-64. Of aarch64 only a handful of encodings matter, which are compared here
+//! directly. The plugin cannot use this module: it is built from the standard library alone (see `build.rs`).
+
+use iced_x86::{Decoder, DecoderOptions, InstructionInfoFactory, Mnemonic, OpAccess, OpKind};
 
 /// What an instruction does to memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -11,7 +13,7 @@ pub(crate) struct Instruction {
     /// Whether nobody can come in between.
     pub(crate) atomic: bool,
     /// To how many bytes.
-    pub(crate) size: u8,
+    pub(crate) size: usize,
 }
 
 /// The kinds that are told apart.
@@ -54,7 +56,8 @@ impl Instruction {
 
     /// The instruction at the beginning of `code`.
     pub(crate) fn decode(code: &[u8]) -> Self {
-        decode(code).unwrap_or(Self::UNKNOWN)
+        let instruction = Decoder::new(64, code, DecoderOptions::NONE).decode();
+        classify_x86(&instruction).unwrap_or(Self::UNKNOWN)
     }
 
     /// Likewise, of a program for aarch64.
@@ -96,130 +99,50 @@ fn decode_aarch64(code: &[u8]) -> Option<Instruction> {
     is_store.then(|| of(Kind::Store, false, size))
 }
 
-fn decode(code: &[u8]) -> Option<Instruction> {
-    let mut at = 0;
-    let (mut locked, mut short) = (false, false);
-    // Prefixes, in any order; REX comes last.
-    loop {
-        match *code.get(at)? {
-            0xf0 => locked = true,
-            0x66 => short = true,
-            0xf2 | 0xf3 | 0x26 | 0x2e | 0x36 | 0x3e | 0x64 | 0x65 | 0x67 => {}
-            _ => break,
-        }
-        at += 1;
-    }
-    let wide = match *code.get(at)? {
-        rex @ 0x40..=0x4f => {
-            at += 1;
-            rex & 8 != 0
-        }
-        _ => false,
-    };
-    let operand = match (wide, short) {
-        (true, _) => 8,
-        (false, true) => 2,
-        (false, false) => 4,
-    };
-    let opcode = *code.get(at)?;
-    if opcode == 0x0f {
-        let opcode = *code.get(at + 1)?;
-        return two_bytes(opcode, *code.get(at + 2)?, locked, wide, operand);
-    }
-    let rest = code.get(at + 1..)?;
-    let modrm = *rest.first()?;
-    // The string instructions have no operand of their own.
-    if matches!(opcode, 0xa4 | 0xa5 | 0xaa | 0xab) {
-        return Some(of(Kind::Store, false, operand));
-    }
-    if modrm >= 0xc0 {
+/// Classifies an instruction of x86-64; `None` if it does not write to memory, or in a way that no pattern asks for.
+fn classify_x86(instruction: &iced_x86::Instruction) -> Option<Instruction> {
+    let writes = InstructionInfoFactory::new().info(instruction).op0_access();
+    let in_memory = matches!(
+        instruction.op0_kind(),
+        OpKind::Memory | OpKind::MemoryESRDI | OpKind::MemoryESEDI
+    );
+    if !in_memory || matches!(writes, OpAccess::None | OpAccess::Read) {
         return None;
     }
-    // In this part of the opcode map even numbers are for bytes.
-    let size = if opcode & 1 == 0 { 1 } else { operand };
-    let field = (modrm >> 3) & 7;
-    let kind = match opcode {
-        0x00 | 0x01 => Kind::Add(Direction::Unknown),
-        // What is taken away is hardly ever negative.
-        0x28 | 0x29 => Kind::Add(Direction::Down),
-        0x08 | 0x09 | 0x20 | 0x21 | 0x30 | 0x31 => Kind::Bits,
-        0x80 | 0x81 | 0x83 => match field {
-            0 | 5 => {
-                let amount = immediate(rest, opcode == 0x81, operand)?;
-                let up = (amount >= 0) == (field == 0);
-                Kind::Add(if up { Direction::Up } else { Direction::Down })
-            }
-            1 | 4 | 6 => Kind::Bits,
-            _ => return None,
-        },
-        0x86 | 0x87 => return Some(of(Kind::Exchange, true, size)),
-        0x88 | 0x89 | 0xc6 | 0xc7 => Kind::Store,
-        0xfe | 0xff => match field {
-            0 => Kind::Add(Direction::Up),
-            1 => Kind::Add(Direction::Down),
-            _ => return None,
-        },
+    let size = instruction.memory_size().size();
+    let kind = match instruction.mnemonic() {
+        Mnemonic::Inc => Kind::Add(Direction::Up),
+        Mnemonic::Dec => Kind::Add(Direction::Down),
+        Mnemonic::Add => Kind::Add(match amount(instruction, size) {
+            Some(0..) => Direction::Up,
+            Some(_) => Direction::Down,
+            None => Direction::Unknown,
+        }),
+        // A register that is subtracted is hardly ever negative.
+        Mnemonic::Sub => Kind::Add(match amount(instruction, size) {
+            Some(..0) => Direction::Up,
+            _ => Direction::Down,
+        }),
+        Mnemonic::Xadd => Kind::AddAndGet,
+        Mnemonic::Cmpxchg | Mnemonic::Cmpxchg8b | Mnemonic::Cmpxchg16b => Kind::CompareExchange,
+        Mnemonic::Xchg => return Some(of(Kind::Exchange, true, size)),
+        Mnemonic::And | Mnemonic::Or | Mnemonic::Xor => Kind::Bits,
+        Mnemonic::Btc | Mnemonic::Btr | Mnemonic::Bts => Kind::Bits,
+        _ if matches!(writes, OpAccess::Write | OpAccess::CondWrite) => Kind::Store,
         _ => return None,
     };
-    Some(of(kind, locked, size))
+    Some(of(kind, instruction.has_lock_prefix(), size))
 }
 
-/// Instructions behind the byte 0x0f.
-fn two_bytes(opcode: u8, modrm: u8, locked: bool, wide: bool, operand: u8) -> Option<Instruction> {
-    if modrm >= 0xc0 {
-        return None;
-    }
-    let field = (modrm >> 3) & 7;
-    let size = if opcode & 1 == 0 { 1 } else { operand };
-    Some(match opcode {
-        0xc0 | 0xc1 => of(Kind::AddAndGet, locked, size),
-        0xb0 | 0xb1 => of(Kind::CompareExchange, locked, size),
-        0xc7 if field == 1 => of(Kind::CompareExchange, locked, if wide { 16 } else { 8 }),
-        // `bts`, `btr` and `btc`; 0xba has the number of the bit in the instruction.
-        0xab | 0xb3 | 0xbb => of(Kind::Bits, locked, operand),
-        0xba if field >= 5 => of(Kind::Bits, locked, operand),
-        0x11 | 0x13 | 0x17 | 0x29 | 0x2b | 0x7f | 0xc3 | 0xd6 | 0xe7 => {
-            of(Kind::Store, false, operand)
-        }
-        // `setcc`
-        0x90..=0x9f => of(Kind::Store, false, 1),
-        _ => return None,
-    })
+/// The constant that an instruction has as its second operand, sign-extended from `size` bytes.
+fn amount(instruction: &iced_x86::Instruction, size: usize) -> Option<i64> {
+    let unused = u64::BITS - 8 * u32::try_from(size).ok()?;
+    let constant = instruction.try_immediate(1).ok()?;
+    Some((constant << unused).cast_signed() >> unused)
 }
 
-fn of(kind: Kind, atomic: bool, size: u8) -> Instruction {
+fn of(kind: Kind, atomic: bool, size: usize) -> Instruction {
     Instruction { kind, atomic, size }
-}
-
-/// The constant behind an operand in memory; `rest` begins with the ModRM byte.
-fn immediate(rest: &[u8], long: bool, operand: u8) -> Option<i64> {
-    let modrm = *rest.first()?;
-    let (mode, register) = (modrm >> 6, modrm & 7);
-    let mut at = 1;
-    let mut distance = match mode {
-        0 if register == 5 => 4,
-        0 => 0,
-        1 => 1,
-        _ => 4,
-    };
-    if register == 4 {
-        let base = *rest.get(at)? & 7;
-        at += 1;
-        if mode == 0 && base == 5 {
-            distance = 4;
-        }
-    }
-    at += distance;
-    let constant = if !long {
-        i64::from(rest.get(at)?.cast_signed())
-    } else if operand == 2 {
-        let bytes = rest.get(at..at + 2)?;
-        i64::from(i16::from_le_bytes(bytes.try_into().ok()?))
-    } else {
-        let bytes = rest.get(at..at + 4)?;
-        i64::from(i32::from_le_bytes(bytes.try_into().ok()?))
-    };
-    Some(constant)
 }
 
 #[cfg(test)]
@@ -229,7 +152,7 @@ mod tests {
     #[test]
     fn instructions_of_compilers_are_known() {
         use Direction::{Down, Unknown, Up};
-        let cases: &[(&[u8], Kind, bool, u8)] = &[
+        let cases: &[(&[u8], Kind, bool, usize)] = &[
             // lock inc qword [rdi]
             (&[0xf0, 0x48, 0xff, 0x07], Kind::Add(Up), true, 8),
             // lock dec qword [rip + 0x2ee2]
@@ -302,7 +225,18 @@ mod tests {
             // mov word [rdi], ax
             (&[0x66, 0x89, 0x07], Kind::Store, false, 2),
             // movups [rdi], xmm0
-            (&[0x0f, 0x11, 0x07], Kind::Store, false, 4),
+            (&[0x0f, 0x11, 0x07], Kind::Store, false, 16),
+            // vmovdqu [rdi], ymm0
+            (&[0xc5, 0xfe, 0x7f, 0x07], Kind::Store, false, 32),
+            // rep stosb
+            (&[0xf3, 0xaa], Kind::Store, false, 1),
+            // lock sub dword [rdi], 0xffffffff
+            (
+                &[0xf0, 0x81, 0x2f, 0xff, 0xff, 0xff, 0xff],
+                Kind::Add(Up),
+                true,
+                4,
+            ),
         ];
         for (code, kind, atomic, size) in cases {
             let expected = Instruction {

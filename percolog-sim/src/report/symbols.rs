@@ -6,6 +6,7 @@ use std::path::Path;
 use object::{Object, ObjectSection, ObjectSegment, ObjectSymbol, ReadRef, SymbolKind};
 
 use super::debug_file::DebugFile;
+use crate::maps::{self, Mapping};
 
 /// As large as stacks are by default: other memory may follow without a border.
 const STACK: u64 = 8 << 20;
@@ -21,20 +22,6 @@ pub(crate) struct Symbols {
     modules: Vec<Module>,
     /// All mappings, in ascending order.
     mappings: Vec<Mapping>,
-}
-
-/// A line of `/proc/self/maps`.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-struct Mapping {
-    start: u64,
-    /// The address behind the last one.
-    end: u64,
-    /// Whether anything can be done with it.
-    usable: bool,
-    /// From where in the file.
-    offset: u64,
-    /// The file, a kind in brackets, or nothing.
-    name: String,
 }
 
 /// An ELF file that is mapped.
@@ -76,17 +63,14 @@ impl Symbols {
     pub(crate) fn new(maps: &str) -> Self {
         let mut mappings = Vec::new();
         let mut modules: Vec<Module> = Vec::new();
-        for line in maps.lines() {
-            let Some(mapping) = Mapping::parse(line) else {
-                continue;
-            };
+        for mapping in maps::parse(maps) {
             let path = &mapping.name;
-            if path.starts_with('/') && !modules.iter().any(|module| module.path == *path) {
+            if mapping.is_file() && !modules.iter().any(|module| module.path == *path) {
                 modules.extend(Module::open(path, mapping.start, mapping.offset));
             }
             mappings.push(mapping);
         }
-        mappings.sort();
+        mappings.sort_by_key(|mapping| (mapping.start, mapping.end));
         Self { modules, mappings }
     }
 
@@ -119,11 +103,11 @@ impl Symbols {
         let before = at
             .checked_sub(1)
             .and_then(|before| self.mappings.get(before));
-        if mapping.name.starts_with('/') {
+        if mapping.is_file() {
             format!("mapped {}", file_name(&mapping.name))
         } else if self.is_heap(mapping.start) {
             "heap".to_owned()
-        } else if before.is_some_and(|before| before.guards(mapping))
+        } else if before.is_some_and(|before| guards(before, mapping))
             && start - mapping.start < STACK
         {
             STACK_MEMORY.to_owned()
@@ -202,38 +186,12 @@ impl Symbols {
     }
 }
 
-impl Mapping {
-    /// Reads `start-end rights offset device inode path`.
-    fn parse(line: &str) -> Option<Self> {
-        let mut rest = line;
-        let mut field = || {
-            let trimmed = rest.trim_start();
-            let (field, behind) = trimmed.split_at(trimmed.find(' ').unwrap_or(trimmed.len()));
-            rest = behind;
-            field
-        };
-        let range = field();
-        let rights = field();
-        let offset = field();
-        let _device = field();
-        let _inode = field();
-        let (start, end) = range.split_once('-')?;
-        let hex = |text| u64::from_str_radix(text, 16).ok();
-        Some(Self {
-            start: hex(start)?,
-            end: hex(end)?,
-            usable: !rights.starts_with("---"),
-            offset: hex(offset)?,
-            name: rest.trim().to_owned(),
-        })
-    }
-
-    /// Whether this is there to catch what grows out of `above`, as below a stack.
-    fn guards(&self, above: &Self) -> bool {
-        /// Guards are a page, or a few. What an allocator has reserved for later is larger.
-        const GUARD: u64 = 1 << 16;
-        !self.usable && self.end == above.start && self.end - self.start <= GUARD
-    }
+/// Whether a mapping is there to catch what grows out of `above`, as below a stack.
+fn guards(mapping: &Mapping, above: &Mapping) -> bool {
+    /// Guards are a page, or a few. What an allocator has reserved for later is larger.
+    const GUARD: u64 = 1 << 16;
+    let size = mapping.end - mapping.start;
+    !mapping.accessible && mapping.end == above.start && size <= GUARD
 }
 
 fn file_name(path: &str) -> &str {
@@ -466,45 +424,12 @@ pub(crate) fn demangled(name: &str) -> String {
 pub(crate) fn full_name(name: &str) -> String {
     // Symbol versions (`environ@@GLIBC_2.2.5`) say nothing here.
     let plain = name.split("@@").next().unwrap_or(name);
-    if let Ok(rust) = rustc_demangle::try_demangle(plain) {
-        // Without the hash.
-        format!("{rust:#}")
-    } else if plain.starts_with("_Z") {
-        cpp_demangle::Symbol::new(plain)
-            .ok()
-            .and_then(|symbol| {
-                symbol
-                    .demangle(&cpp_demangle::DemangleOptions::default())
-                    .ok()
-            })
-            .unwrap_or_else(|| plain.to_owned())
-    } else {
-        plain.to_owned()
-    }
+    addr2line::demangle_auto(plain.into(), None).into_owned()
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn maps_are_read_with_and_without_names() {
-        let line =
-            "4000004000-4000005000 rw-p 00003000 fe:00 9995327                        /tmp/a file";
-        let mapping = Mapping {
-            start: 0x40_0000_4000,
-            end: 0x40_0000_5000,
-            usable: true,
-            offset: 0x3000,
-            name: "/tmp/a file".to_owned(),
-        };
-        assert_eq!(Mapping::parse(line), Some(mapping));
-        let line = "4000005000-4000026000 ---p 00000000 00:00 0 ";
-        let none = Mapping::parse(line).expect("it is one");
-        assert_eq!((none.usable, none.name.as_str()), (false, ""));
-        assert_eq!(Mapping::parse("nonsense"), None);
-        assert_eq!(Mapping::parse(""), None);
-    }
 
     #[test]
     fn stacks_lie_above_their_guards() {
@@ -547,8 +472,8 @@ mod tests {
         let memory = symbols.memory(address, 8);
         assert!(memory.ends_with("VARIABLE"), "{memory}");
         let (file, start) = symbols.in_file(address).expect("it is in a file");
-        let mapped = maps.lines().find(|line| line.ends_with(file));
-        let beginning = Mapping::parse(mapped.expect("it is mapped")).expect("a mapping");
+        let mapped = maps::parse(&maps).find(|mapping| mapping.name == file);
+        let beginning = mapped.expect("it is mapped");
         assert_eq!(beginning.start + start, address);
         assert_eq!(symbols.in_file(8), None);
         let function = names_are_as_the_programmer_wrote_them as fn();
