@@ -85,7 +85,7 @@ fn run(arguments: &Arguments, output: &mut Output) -> Result<(), Failure> {
         let only = arguments.only.as_deref();
         only.is_none_or(|only| only == experiment.name())
     };
-    let mut results: Vec<table::ObjectSection> = Vec::new();
+    let mut results: Vec<table::Section> = Vec::new();
     for experiment in Experiment::ALL.into_iter().filter(chosen) {
         simulator.progress.set_prefix(experiment.name());
         let findings = experiment.run(&mut Bench {
