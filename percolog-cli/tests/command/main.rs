@@ -1,6 +1,7 @@
 //! The command as its users meet it: one line and exit code 2 for bad input, whole files or none, text that fits.
 
 mod chaos;
+mod demo;
 mod doctor;
 mod refusals;
 mod sim;

@@ -9,8 +9,7 @@ fn unknown_names_are_refused_with_the_nearest_one() {
         (&["demoo"][..], "'demo'"),
         (&["docter"][..], "'doctor'"),
         (&["demo", "--thread", "1"][..], "'--threads'"),
-        (&["demo", "--only", "counter"][..], "'counters'"),
-        (&["trace", "imfo"][..], "'info'"),
+        (&["sim", "schem"][..], "'schema'"),
         (&["--jsn", "doctor"][..], "'--json'"),
     ] {
         let refused = run(folder.path(), arguments);
@@ -23,39 +22,62 @@ fn unknown_names_are_refused_with_the_nearest_one() {
 fn missing_and_superfluous_arguments_are_refused() {
     let folder = folder();
     for (arguments, part) in [
-        (&[][..], "a command is missing"),
-        (&["trace"][..], "a command is missing"),
+        (&["--json"][..], "a command is missing"),
         (&["doctor", "who"][..], "'who'"),
-        (&["record", "--", "true"][..], "--output"),
-        (&["record", "--output", "x.trace"][..], "COMMAND"),
-        (&["replay", "a", "b"][..], "'b'"),
+        (&["demo", "quick"][..], "'quick'"),
+        (
+            &["sim", "assert", "--", "true"][..],
+            "--max-transfers-per-op",
+        ),
     ] {
         assert_refused(&run(folder.path(), arguments), part);
     }
 }
 
 #[test]
+fn a_program_without_dashes_is_told_what_to_type() {
+    let folder = folder();
+    for (arguments, typed) in [
+        (&["sim", "./x"][..], "type `percolog sim -- ./x`"),
+        (
+            &["advise", "--cores", "4", "./x", "-t{n}"][..],
+            "type `percolog advise --cores 4 -- ./x -t{n}`",
+        ),
+    ] {
+        assert_refused(&run(folder.path(), arguments), typed);
+    }
+}
+
+#[test]
+fn a_refusal_gives_the_terminal_no_orders() {
+    let folder = folder();
+    let refused = run(folder.path(), &["sim", "--", "./\u{1b}[2Jx"]);
+    assert_refused(&refused, "\\u{1b}[2Jx");
+}
+
+#[test]
 fn absurd_numbers_are_refused() {
     let folder = folder();
-    for command in ["demo", "replay"] {
-        for (number, part) in [
-            ("0", "at least one thread"),
-            ("100000", "at most 512"),
-            ("99999999999999999999999", "from 1 to 512"),
-            ("1,0", "at least one thread"),
-            ("two", "from 1 to 512"),
-            ("1,,2", "from 1 to 512"),
-            ("-3", "'-3'"),
-        ] {
-            assert_refused(&run(folder.path(), &[command, "--threads", number]), part);
-        }
-        for milliseconds in ["0", "10001", "-1", "soon"] {
-            assert_refused(
-                &run(folder.path(), &[command, "--cell-ms", milliseconds]),
-                milliseconds,
-            );
-        }
+    for (number, part) in [
+        ("0", "1..=512"),
+        ("100000", "1..=512"),
+        ("1,0", "1..=512"),
+        ("two", "'two'"),
+        ("1,,2", "''"),
+        ("-3", "'-3'"),
+    ] {
+        assert_refused(&run(folder.path(), &["demo", "--threads", number]), part);
     }
+}
+
+#[test]
+fn the_name_alone_prints_the_commands() {
+    let folder = folder();
+    let text = assert_fine(&run(folder.path(), &[]));
+    for command in ["demo", "sim", "advise", "doctor"] {
+        assert!(text.contains(command), "{text} lacks {command}");
+    }
+    assert_plain_and_narrow(&text);
 }
 
 #[test]
@@ -67,10 +89,9 @@ fn help_goes_to_stdout_and_fits() {
         &["help", "demo"][..],
         &["demo", "--help"][..],
         &["doctor", "--help"][..],
-        &["replay", "--help"][..],
-        &["record", "--help"][..],
-        &["trace", "--help"][..],
-        &["trace", "info", "--help"][..],
+        &["sim", "--help"][..],
+        &["sim", "assert", "--help"][..],
+        &["advise", "--help"][..],
     ] {
         let help = assert_fine(&run(folder.path(), arguments));
         assert!(help.contains("Usage: percolog"), "{help}");
