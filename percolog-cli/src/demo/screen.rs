@@ -1,4 +1,4 @@
-//! The demonstration on a terminal: lines of at most [`WIDTH`] columns that say the same without colours.
+//! The demonstration on a terminal: lines of at most [`WIDTH`](percolog_cli::output::WIDTH) columns that say the same without colours.
 
 use std::path::Path;
 
@@ -6,7 +6,7 @@ use super::duel::{Cell, Duel};
 use super::program::{self, Changed};
 use super::simulate::{Point, Simulated};
 use percolog_cli::format::{left, number, plural, ratio, right, wrap};
-use percolog_cli::output::{Output, WIDTH};
+use percolog_cli::output::Output;
 
 /// The column of names.
 const NAME: usize = 26;
@@ -75,7 +75,7 @@ pub(super) fn simulated(output: &Output, run: &Simulated, stored: Option<&str>) 
         "foretold",
         &format!(
             "{} as fast if that line cost nothing",
-            ratio(found.foretold)
+            exactly(found.foretold)
         ),
     ));
     text.push_str(&format!(
@@ -95,8 +95,8 @@ pub(super) fn simulated(output: &Output, run: &Simulated, stored: Option<&str>) 
         "\n{}\n",
         output.strong(&format!(
             "PROVED {} foretold, {} real on {cores} simulated cores",
-            ratio(found.foretold),
-            ratio(run.real())
+            exactly(found.foretold),
+            exactly(run.real())
         ))
     ));
     text.push_str(&points(output, run));
@@ -219,7 +219,6 @@ pub(super) fn measured(output: &Output, duel: &Duel) -> String {
 
 /// Where the page is, and what to do next.
 pub(super) fn end(output: &Output, page: &Path) -> String {
-    debug_assert!(WIDTH >= 100);
     format!(
         "The page with charts: {}\nFor a program of yours: percolog advise -- ./program {{n}}\n",
         output.strong(&page.display().to_string())
@@ -231,6 +230,7 @@ mod tests {
     use super::super::duel::Row;
     use super::super::stored::stored;
     use super::*;
+    use percolog_cli::output::WIDTH;
 
     fn duel() -> Duel {
         let cell = Cell {
