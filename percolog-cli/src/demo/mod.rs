@@ -9,6 +9,7 @@ mod duel;
 mod page;
 pub(crate) mod program;
 mod screen;
+mod shown;
 mod simulate;
 mod stored;
 
@@ -16,11 +17,10 @@ use std::path::PathBuf;
 
 use serde::Serialize;
 
-use duel::Duel;
 use percolog_cli::destination::Destination;
 use percolog_cli::failure::Failure;
 use percolog_cli::output::Output;
-use simulate::Simulated;
+use shown::Shown;
 
 /// Arguments of `percolog demo`.
 #[derive(Debug, clap::Args)]
@@ -48,25 +48,6 @@ pub(crate) struct Demo {
     /// Write the simulated part to a file as JSON, measure nothing, and make no page: how the stored run is made
     #[arg(long, value_name = "FILE", hide = true, conflicts_with_all = ["quick", "threads", "output", "force"])]
     store: Option<PathBuf>,
-}
-
-/// All that there is to show.
-#[derive(Serialize)]
-struct Shown {
-    /// The version of percolog.
-    version: &'static str,
-    /// The simulated part.
-    simulated: Simulated,
-    /// Why the simulated part is a stored run, and how to have one made here; none if it was made just now.
-    stored_because: Option<String>,
-    /// How many times as fast the fix was foretold to make it on the simulated machine.
-    foretold: f64,
-    /// How many times as fast it has made it there.
-    real: f64,
-    /// The lines that the fix changes.
-    fix: Vec<String>,
-    /// The measured part.
-    measured: Duel,
 }
 
 /// What `percolog demo --json` prints.

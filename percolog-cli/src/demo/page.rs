@@ -3,11 +3,12 @@
 
 use std::fmt::Write;
 
+use super::chart;
 use super::duel::{Cell, Duel};
 use super::program::{self, Changed};
 use super::screen::exactly;
+use super::shown::Shown;
 use super::simulate::{Found, Simulated};
-use super::{Shown, chart};
 use percolog_cli::destination::MARK;
 use percolog_cli::format::{number, plural, ratio};
 use percolog_cli::html::{STYLE, escape};
