@@ -239,6 +239,8 @@ fn paths(subject: &str, mutations: &[Mutation]) -> Vec<String> {
             let below = layers::below(module.trim_end_matches(".rs"));
             paths.extend(below.map(|module| format!("percolog/src/{module}")));
         }
+        // The simulator and the marks know nothing of the library.
+        None if ["percolog-sim", "percolog-roi"].contains(&subject) => {}
         None => paths.extend(["percolog/src".to_owned()]),
     }
     if mutations.iter().any(|mutation| {

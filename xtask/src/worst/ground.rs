@@ -126,8 +126,12 @@ impl Ground {
     /// A crate's driver: one of `percolog-bench`'s guests, in a build without the paths of this machine.
     pub(crate) fn bench(&self, name: &str) -> Result<Guest> {
         let hidden = format!("--remap-path-prefix={}=.", self.root.display());
+        let target = format!("--target-dir={}", self.target.display());
         self.cargo(&[
             "rustc",
+            "--manifest-path",
+            "lab/Cargo.toml",
+            &target,
             "--release",
             "--package",
             "percolog-bench",
