@@ -1,5 +1,7 @@
-//! Where the debugging information of a program or library lies that has none itself: in a file of its own, as distributions deliver it
-//! and `objcopy --only-keep-debug` makes it. It is looked for where gdb looks.
+//! Finds the separate file with the debugging information of a program or library that was stripped of it, as distributions
+//! deliver it and `objcopy --only-keep-debug` makes it: where gdb looks, by build id and by `.gnu_debuglink`.
+//!
+//! `addr2line::Loader` reads what is found, and split DWARF, but does not look for separate files itself.
 
 use std::ffi::OsStr;
 use std::fs::{self, File};

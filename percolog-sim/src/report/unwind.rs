@@ -1,8 +1,13 @@
-//! From the registers of a thread and the top of its stack to the calls that led there.
+//! Unwinds the snapshots of stacks that the plugin takes: from a thread's registers and the top of its stack to its callers.
 //!
-//! The tables that exceptions are thrown by (`.eh_frame`), or those for debuggers, say for each instruction where its
-//! function's caller goes on. Where a file has none, the chain of frame pointers is followed, as Go keeps it, and where
-//! that leads nowhere the next word of the stack is taken that follows a call.
+//! The tables for exceptions (`.eh_frame`), or those for debuggers (`.debug_frame`), say for each instruction where its
+//! function's caller continues. Where a file has none, the chain of frame pointers is followed; where that leads nowhere,
+//! the next word of the stack is taken that follows a call.
+//!
+//! `gimli` reads and interprets the tables. `framehop` is built on it too, but restores no registers besides the stack and
+//! the frame pointer: of 394 snapshots of C and C++ programs it lost callers in 60, all in the dynamic linker's lazy
+//! binding, whose frames are found through `rbx`. In 3071 snapshots of Rust and Go programs both found the same callers, in
+//! the same time.
 
 use std::cell::RefCell;
 use std::collections::HashMap;
@@ -10,9 +15,11 @@ use std::fs;
 use std::rc::Rc;
 
 use addr2line::gimli::{
-    AArch64, BaseAddresses, CfaRule, DebugFrame, EhFrame, EhFrameHdr, EndianSlice, LittleEndian,
-    Register, RegisterRule, UnwindContext, UnwindSection, UnwindTableRow, Vendor, X86_64,
+    AArch64, BaseAddresses, CfaRule, CieOrFde, DebugFrame, EhFrame, Encoding, EndianSlice,
+    EvaluationResult, Expression, LittleEndian, Location, Register, RegisterRule, UnwindContext,
+    UnwindSection, UnwindTableRow, Value, Vendor, X86_64,
 };
+use iced_x86::{Decoder, DecoderOptions};
 use object::{Architecture, Object, ObjectSection, ObjectSegment};
 
 use super::raw::StackResult;
@@ -23,103 +30,98 @@ const DEEPEST: usize = 64;
 
 type Bytes<'a> = EndianSlice<'a, LittleEndian>;
 
-/// What of a file says who called.
+/// The tables and the code of a file.
 struct Tables {
     bases: BaseAddresses,
-    frames: Vec<u8>,
-    /// A sorted index of `frames`.
-    index: Option<Vec<u8>>,
-    debug_frames: Vec<u8>,
+    eh_frame: Section,
+    debug_frame: Section,
     /// Segments: address as linked, bytes.
     segments: Vec<(u64, Vec<u8>)>,
     /// Whether it is a file for 64-bit ARM.
     is_aarch64: bool,
 }
 
+/// A table, and where the entry of each function lies in it.
+#[derive(Default)]
+struct Section {
+    bytes: Vec<u8>,
+    /// First address, the address behind the last, offset of the entry; sorted.
+    functions: Vec<(u64, u64, usize)>,
+}
+
+impl Section {
+    /// The offset of the entry of the function at an address.
+    fn entry(&self, address: u64) -> Option<usize> {
+        let behind = self
+            .functions
+            .partition_point(|(start, ..)| *start <= address);
+        let (_, end, offset) = self.functions[..behind].last()?;
+        (address < *end).then_some(*offset)
+    }
+}
+
+/// [`Section::functions`] of a table.
+fn functions<'a, S: UnwindSection<Bytes<'a>>>(
+    section: &S,
+    bases: &BaseAddresses,
+) -> Vec<(u64, u64, usize)> {
+    let mut functions = Vec::new();
+    let mut entries = section.entries(bases);
+    while let Ok(Some(entry)) = entries.next() {
+        if let CieOrFde::Fde(partial) = entry
+            && let Ok(entry) = partial.parse(S::cie_from_offset)
+        {
+            functions.push((entry.initial_address(), entry.end_address(), entry.offset()));
+        }
+    }
+    functions.sort_unstable();
+    functions
+}
+
 impl Tables {
     fn read(path: &str) -> Option<Self> {
         let bytes = fs::read(path).ok()?;
         let elf = object::File::parse(&*bytes).ok()?;
-        let mut bases = BaseAddresses::default();
-        let mut section = |name: &str| {
+        let address = |name| elf.section_by_name(name).map_or(0, |found| found.address());
+        let bases = BaseAddresses::default()
+            .set_eh_frame(address(".eh_frame"))
+            .set_text(address(".text"));
+        // Found under its old name for compressed sections as well.
+        let data = |name| {
             let section = elf.section_by_name(name)?;
-            let address = section.address();
-            bases = match name {
-                ".eh_frame" => bases.clone().set_eh_frame(address),
-                ".eh_frame_hdr" => bases.clone().set_eh_frame_hdr(address),
-                ".text" => bases.clone().set_text(address),
-                _ => bases.clone(),
-            };
-            (name != ".text").then(|| {
-                section
-                    .uncompressed_data()
-                    .ok()
-                    .map(|data| data.into_owned())
-            })?
+            Some(section.uncompressed_data().ok()?.into_owned())
         };
-        let _ = section(".text");
-        let frames = section(".eh_frame").unwrap_or_default();
-        let index = section(".eh_frame_hdr");
-        let debug_frames = section(".debug_frame")
-            .or_else(|| section(".zdebug_frame"))
-            .unwrap_or_default();
         let segments = elf
             .segments()
             .filter_map(|segment| Some((segment.address(), segment.data().ok()?.to_vec())))
             .collect();
-        Some(Self {
+        let section = |name| Section {
+            bytes: data(name).unwrap_or_default(),
+            functions: Vec::new(),
+        };
+        let mut tables = Self {
             bases,
-            frames,
-            index,
-            debug_frames,
+            eh_frame: section(".eh_frame"),
+            debug_frame: section(".debug_frame"),
             segments,
             is_aarch64: elf.architecture() == Architecture::Aarch64,
-        })
+        };
+        tables.eh_frame.functions = functions(&tables.eh_frame(), &tables.bases);
+        tables.debug_frame.functions = functions(&tables.debug_frame(), &tables.bases);
+        Some(tables)
     }
 
-    /// The rules at an instruction, given to `with`.
-    fn row<T>(&self, address: u64, with: impl FnOnce(&UnwindTableRow<usize>) -> T) -> Option<T> {
-        let mut context = UnwindContext::new();
-        let mut frames = EhFrame::new(&self.frames, LittleEndian);
-        frames.set_vendor(self.vendor());
-        if let Some(index) = &self.index
-            && let Ok(index) = EhFrameHdr::new(index, LittleEndian).parse(&self.bases, 8)
-            && let Some(table) = index.table()
-        {
-            let row = table.unwind_info_for_address(
-                &frames,
-                &self.bases,
-                &mut context,
-                address,
-                EhFrame::<Bytes<'_>>::cie_from_offset,
-            );
-            if let Ok(row) = row {
-                return Some(with(row));
-            }
-        } else if let Ok(row) = frames.unwind_info_for_address(
-            &self.bases,
-            &mut context,
-            address,
-            EhFrame::cie_from_offset,
-        ) {
-            return Some(with(row));
-        }
-        if self.debug_frames.is_empty() {
-            return None;
-        }
-        let mut context = UnwindContext::new();
-        let mut frames = DebugFrame::new(&self.debug_frames, LittleEndian);
-        frames.set_address_size(8);
-        frames.set_vendor(self.vendor());
-        let row = frames
-            .unwind_info_for_address(
-                &self.bases,
-                &mut context,
-                address,
-                DebugFrame::cie_from_offset,
-            )
-            .ok()?;
-        Some(with(row))
+    fn eh_frame(&self) -> EhFrame<Bytes<'_>> {
+        let mut section = EhFrame::new(&self.eh_frame.bytes, LittleEndian);
+        section.set_vendor(self.vendor());
+        section
+    }
+
+    fn debug_frame(&self) -> DebugFrame<Bytes<'_>> {
+        let mut section = DebugFrame::new(&self.debug_frame.bytes, LittleEndian);
+        section.set_address_size(8);
+        section.set_vendor(self.vendor());
+        section
     }
 
     /// Whose rules may be in the tables besides those of all.
@@ -129,6 +131,45 @@ impl Tables {
         } else {
             Vendor::Default
         }
+    }
+
+    /// The caller by the rules at an address; nothing if there are none.
+    fn caller(&self, address: u64, call: &Call<'_>) -> Option<Step> {
+        let in_eh_frame = self
+            .eh_frame
+            .entry(address)
+            .and_then(|offset| self.caller_in(&self.eh_frame(), offset, address, call));
+        in_eh_frame.or_else(|| {
+            let offset = self.debug_frame.entry(address)?;
+            self.caller_in(&self.debug_frame(), offset, address, call)
+        })
+    }
+
+    fn caller_in<'a, S: UnwindSection<Bytes<'a>>>(
+        &self,
+        section: &S,
+        offset: usize,
+        address: u64,
+        call: &Call<'_>,
+    ) -> Option<Step> {
+        let entry = section
+            .fde_from_offset(&self.bases, S::Offset::from(offset), S::cie_from_offset)
+            .ok()?;
+        let mut context = UnwindContext::new();
+        let row = entry
+            .unwind_info_for_address(section, &self.bases, &mut context, address)
+            .ok()?;
+        let cfa = match row.cfa() {
+            CfaRule::RegisterAndOffset { register, offset } => call
+                .frame
+                .get(*register)
+                .map(|base| base.wrapping_add_signed(*offset)),
+            CfaRule::Expression(expression) => expression
+                .get(section)
+                .ok()
+                .and_then(|expression| call.evaluate(expression, entry.cie().encoding())),
+        };
+        Some(cfa.map_or(Step::Unknown, |cfa| call.by_rules(cfa, row)))
     }
 
     /// Whether what lies before an address is a call.
@@ -146,10 +187,12 @@ impl Tables {
                 instruction & 0xfc00_0000 == 0x9400_0000 || instruction & 0xfeff_f000 == 0xd63f_0000
             });
         }
-        // `call` with a distance, or of a register or of memory, in the lengths that compilers make.
-        let indirect =
-            |length: usize| before[7 - length] == 0xff && before[8 - length] >> 3 & 7 == 2;
-        before[2] == 0xe8 || [2, 3, 6, 7].into_iter().any(indirect)
+        (2..=before.len()).any(|length| {
+            let code = &before[before.len() - length..];
+            let instruction = Decoder::new(64, code, DecoderOptions::NONE).decode();
+            let calls = instruction.is_call_near() || instruction.is_call_near_indirect();
+            calls && instruction.len() == length
+        })
     }
 }
 
@@ -327,11 +370,15 @@ impl<'a> Unwinder<'a> {
         memory: &Memory<'_>,
     ) -> Option<Frame> {
         let (path, linked) = self.symbols.linked(at)?;
-        let by_table = self.tables(path).and_then(|tables| {
-            tables.row(linked, |row| {
-                by_rules(convention, frame, row, is_first, memory)
-            })
-        });
+        let call = Call {
+            convention,
+            frame,
+            is_first,
+            memory,
+        };
+        let by_table = self
+            .tables(path)
+            .and_then(|tables| tables.caller(linked, &call));
         match by_table {
             Some(Step::To(caller)) => Some(*caller),
             Some(Step::End) => None,
@@ -396,46 +443,76 @@ enum Step {
     Unknown,
 }
 
-fn by_rules(
-    convention: &Convention,
-    frame: &Frame,
-    row: &UnwindTableRow<usize>,
+/// A frame whose caller is looked for.
+struct Call<'a> {
+    convention: &'a Convention,
+    frame: &'a Frame,
+    /// Whether it is the innermost.
     is_first: bool,
-    memory: &Memory<'_>,
-) -> Step {
-    let link = convention.return_address;
-    let is_kept = |register| register != link || (convention.is_linked && is_first);
-    let CfaRule::RegisterAndOffset { register, offset } = row.cfa() else {
-        return Step::Unknown;
-    };
-    let Some(base) = frame.get(*register) else {
-        return Step::Unknown;
-    };
-    let cfa = base.wrapping_add_signed(*offset);
-    let mut caller = frame.clone();
-    for &register in convention.numbers.iter().chain([&link]) {
-        let value = match row.register(register) {
-            RegisterRule::Offset(offset) => memory.word(cfa.wrapping_add_signed(offset)),
-            RegisterRule::ValOffset(offset) => Some(cfa.wrapping_add_signed(offset)),
-            RegisterRule::Register(other) => frame.get(other),
-            RegisterRule::Constant(value) => Some(value),
-            // By the convention it is kept if nothing is said; what is not kept is not asked for.
-            RegisterRule::Undefined | RegisterRule::SameValue if is_kept(register) => {
-                frame.get(register)
-            }
-            RegisterRule::Undefined => return Step::End,
-            _ => None,
-        };
-        caller.set(register, value);
-    }
-    caller.set(convention.stack, Some(cfa));
-    match caller.get(link).map(|address| address & convention.address) {
-        Some(0) => Step::End,
-        Some(pc) => {
-            caller.pc = pc;
-            Step::To(Box::new(caller))
+    memory: &'a Memory<'a>,
+}
+
+impl Call<'_> {
+    /// The value of an expression that depends on registers alone, as linkers write them for stubs (`.plt`).
+    fn evaluate(&self, expression: Expression<Bytes<'_>>, encoding: Encoding) -> Option<u64> {
+        let mut evaluation = expression.evaluation(encoding);
+        let mut state = evaluation.evaluate().ok()?;
+        while let EvaluationResult::RequiresRegister { register, .. } = state {
+            // The column of the return address stands for the instruction itself where no register is meant.
+            let is_pc = register == self.convention.return_address && !self.convention.is_linked;
+            let value = if is_pc {
+                self.frame.pc
+            } else {
+                self.frame.get(register)?
+            };
+            state = evaluation
+                .resume_with_register(Value::Generic(value))
+                .ok()?;
         }
-        // Beyond what was kept of the stack.
-        None => Step::End,
+        if !matches!(state, EvaluationResult::Complete) {
+            return None;
+        }
+        match evaluation.as_result().last()?.location {
+            Location::Address { address } => Some(address),
+            _ => None,
+        }
+    }
+
+    /// The caller by the rules for the instruction, if the frame begins at `cfa`.
+    fn by_rules(&self, cfa: u64, row: &UnwindTableRow<usize>) -> Step {
+        let &Self {
+            convention,
+            frame,
+            is_first,
+            memory,
+        } = self;
+        let link = convention.return_address;
+        let is_kept = |register| register != link || (convention.is_linked && is_first);
+        let mut caller = frame.clone();
+        for &register in convention.numbers.iter().chain([&link]) {
+            let value = match row.register(register) {
+                RegisterRule::Offset(offset) => memory.word(cfa.wrapping_add_signed(offset)),
+                RegisterRule::ValOffset(offset) => Some(cfa.wrapping_add_signed(offset)),
+                RegisterRule::Register(other) => frame.get(other),
+                RegisterRule::Constant(value) => Some(value),
+                // By the convention it is kept if nothing is said; what is not kept is not asked for.
+                RegisterRule::Undefined | RegisterRule::SameValue if is_kept(register) => {
+                    frame.get(register)
+                }
+                RegisterRule::Undefined => return Step::End,
+                _ => None,
+            };
+            caller.set(register, value);
+        }
+        caller.set(convention.stack, Some(cfa));
+        match caller.get(link).map(|address| address & convention.address) {
+            Some(0) => Step::End,
+            Some(pc) => {
+                caller.pc = pc;
+                Step::To(Box::new(caller))
+            }
+            // Beyond what was kept of the stack.
+            None => Step::End,
+        }
     }
 }

@@ -11,6 +11,15 @@
 //! instruction is valid: the bytes are those of an instruction that QEMU is about to execute, so its length is known
 //! and immediate operands need not be decoded.
 //!
+//! # Why it is written by hand
+//!
+//! The plugin is built from the standard library alone: Cargo builds no shared library for a dependency, and a build script
+//! cannot link one against the crates of its package. `iced-x86` would therefore need a second run of Cargo inside the build
+//! script, with a lock file and a registry of its own. It would also take 200 ns for each translated instruction where this
+//! takes 60, and make the plugin a quarter larger. The tests compare this decoder with it over every opcode.
+//!
+//! # What is not described
+//!
 //! Where a description would be long or can only be had from more than the general registers (gathers, masked moves,
 //! `xsave`, a bit offset in a register, far calls, …) the instruction is marked as not [known](Decoded::known), and
 //! the simulator falls back on what QEMU reports after the access.
