@@ -56,7 +56,7 @@ fn package(folder: &Path, cases: &[(String, PathBuf, String)]) {
 fn build(cargo: &str, folder: &Path, arguments: &[&str]) -> Output {
     // Not `check`: some errors come up only when code is generated.
     Command::new(cargo)
-        .args(["build", "--quiet", "--offline", "--message-format=short"])
+        .args(["build", "--quiet", "--offline"])
         .args(arguments)
         .current_dir(folder)
         .env("CARGO_TARGET_DIR", folder.join("target"))
@@ -88,20 +88,43 @@ fn wrong_programs_fail_and_their_twins_compile() {
     let text = String::from_utf8_lossy(&twins.stderr);
     assert!(twins.status.success(), "the twins do not compile:\n{text}");
 
+    // All at once, on all processors: each message says which program it is of.
+    let wrong = build(
+        &cargo,
+        &folder,
+        &[
+            "--bins",
+            "--features",
+            "wrong",
+            "--keep-going",
+            "--message-format=json",
+        ],
+    );
+    let messages = String::from_utf8_lossy(&wrong.stdout);
+    let errors: Vec<(&str, &str)> = messages.lines().filter_map(error).collect();
     for (name, _, expected) in &cases {
-        let wrong = build(&cargo, &folder, &["--features", "wrong", "--bin", name]);
-        let text = String::from_utf8_lossy(&wrong.stderr);
-        assert!(!wrong.status.success(), "{name} compiles");
-        let codes: BTreeSet<&str> = text
-            .split("error[")
-            .skip(1)
-            .filter_map(|rest| rest.split_once(']'))
-            .map(|(code, _)| code)
-            .collect();
+        let of_this = errors.iter().filter(|(program, _)| program == name);
+        let codes: BTreeSet<&str> = of_this.map(|(_, code)| *code).collect();
         assert_eq!(
             codes,
             BTreeSet::from([expected.as_str()]),
-            "{name}:\n{text}"
+            "{name} compiles, or fails for another reason:\n{messages}"
         );
     }
+}
+
+/// The program that a line of cargo's output is an error of, and the error's code.
+fn error(line: &str) -> Option<(&str, &str)> {
+    let value = |text, key: &str| -> Option<&str> {
+        let (_, rest): (&str, &str) = str::split_once(text, key)?;
+        rest.split_once('"').map(|(value, _)| value)
+    };
+    // In texts quotation marks have a backslash.
+    let (target, message) = line.split_once(r#""message":{"#)?;
+    let (_, target) = target.split_once(r#""target":{"#)?;
+    if !message.contains(r#""level":"error""#) {
+        return None;
+    }
+    let code = value(message, r#""code":{"code":""#)?;
+    Some((value(target, r#""name":""#)?, code))
 }

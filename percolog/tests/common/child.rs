@@ -10,7 +10,7 @@ pub(crate) fn in_a_child(child: impl FnOnce() -> Result<(), u8>) {
         match libc::fork() {
             -1 => panic!("fork: {}", std::io::Error::last_os_error()),
             0 => {
-                libc::alarm(120);
+                libc::alarm(600);
                 libc::_exit(child().err().map_or(0, i32::from));
             }
             pid => {

@@ -10,6 +10,7 @@ pub(crate) mod alive;
 pub(crate) mod alone;
 #[cfg(unix)]
 pub(crate) mod child;
+pub(crate) mod eventually;
 pub(crate) mod history;
 pub(crate) mod machine;
 pub(crate) mod model;

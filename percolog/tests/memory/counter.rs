@@ -311,8 +311,9 @@ fn counters_that_are_used_now_and_then_cost_their_16_bytes() {
 #[test]
 fn counters_that_have_become_quiet_leave_their_memory_to_others() {
     const COUNTERS: usize = 20_000;
-    /// A counter stays hot if another test's thread is in the middle of an add just then, to whatever counter.
     const ATTEMPTS: usize = 20;
+    // A counter stays hot while another thread is in the middle of an add, to whatever counter.
+    alone!();
     if percolog::cpu::barrier::mode() != percolog::cpu::barrier::BarrierMode::Membarrier {
         // Shares are not taken back elsewhere.
         return;

@@ -25,8 +25,7 @@ fn what_is_in_use_is_exact_while_threads_come_and_go() {
             .map(|reconciles| {
                 let (counter, done) = (&counter, &done);
                 scope.spawn(move || {
-                    let mut looks = 0;
-                    while !done.load(Ordering::Relaxed) {
+                    loop {
                         let seen = if reconciles {
                             counter.reconcile()
                         } else {
@@ -35,10 +34,11 @@ fn what_is_in_use_is_exact_while_threads_come_and_go() {
                         let most = HELD as i64 + THREADS * 20;
                         assert!((HELD as i64..=most).contains(&seen), "{seen}");
                         assert!(counter.central() >= HELD as i64);
-                        looks += 1;
+                        if done.load(Ordering::Relaxed) {
+                            break;
+                        }
                         thread::yield_now();
                     }
-                    looks
                 })
             })
             .collect();
@@ -82,7 +82,7 @@ fn what_is_in_use_is_exact_while_threads_come_and_go() {
             .for_each(|user| user.join().expect("no user panics"));
         done.store(true, Ordering::Relaxed);
         for looker in lookers {
-            assert!(looker.join().expect("no looker panics") > 0);
+            looker.join().expect("no looker panics");
         }
     });
     assert_eq!(counter.in_use(), HELD as i64);

@@ -16,9 +16,6 @@ fn create(placement: Placement) -> ObjectRef<dyn Count> {
 
 /// What a child must be able to do with an object and with another one.
 fn use_all(object: ObjectRef<dyn Count>, other: ObjectRef<dyn Count>) -> Result<(), u8> {
-    // A child that hangs is not waited for as long as others are.
-    // SAFETY: it takes a number.
-    unsafe { libc::alarm(30) };
     for it in [object, other] {
         check(it.call(|it| it.add(1)).is_ok(), 1)?;
         let before = it.call(|it| it.sum()).map_err(|_| 2)?;

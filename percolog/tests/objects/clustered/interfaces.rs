@@ -1,5 +1,6 @@
 //! An interface and implementations of it, which all tests use.
 
+use crate::common::eventually::eventually;
 use percolog::clustered::{Place, Placement, Root, Siblings};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
@@ -153,12 +154,9 @@ pub(crate) fn total(old: &percolog::clustered::CurrentRoot<'_, dyn Count>) -> u6
 
 /// Drops whatever can be dropped, until `done`; fails if that never comes.
 pub(crate) fn collect_until(done: impl Fn() -> bool) {
-    for _ in 0..100_000 {
+    let dropped = eventually(|| {
         percolog::clustered::collect();
-        if done() {
-            return;
-        }
-        std::thread::yield_now();
-    }
-    panic!("it is never dropped");
+        done()
+    });
+    assert!(dropped, "it is never dropped");
 }

@@ -24,10 +24,13 @@ fn count_through(swaps: usize, policy: SwapPolicy, threads: u32) {
             let (stop, called) = (&stop, &called);
             scope.spawn(move || {
                 let mut calls = 0;
-                while !stop.load(Ordering::Relaxed) {
+                loop {
                     cpu::bind(CoreId::new((thread + calls as u32 / 32) % 4));
                     object.call(|it| it.add(1)).unwrap();
                     calls += 1;
+                    if stop.load(Ordering::Relaxed) {
+                        break;
+                    }
                 }
                 called.fetch_add(calls, Ordering::Relaxed);
             });
@@ -92,9 +95,12 @@ fn no_call_is_lost_in_a_million_swaps() {
         for _ in 0..2 {
             scope.spawn(|| {
                 let mut calls = 0;
-                while !stop.load(Ordering::Relaxed) {
+                loop {
                     object.call(|it| it.hit()).unwrap();
                     calls += 1;
+                    if stop.load(Ordering::Relaxed) {
+                        break;
+                    }
                 }
                 called.fetch_add(calls, Ordering::Relaxed);
             });

@@ -10,6 +10,7 @@ mod misuse;
 mod threads;
 
 use crate::common::alive::Alive;
+use crate::common::eventually::eventually;
 use percolog::collections::Cache;
 use percolog::collections::cache::{CacheBuilder, TimeSource};
 use percolog::reclaim::Domain;
@@ -63,13 +64,10 @@ impl Hasher for Sum {
 
 /// Collects until so many values are left: what threads that are ending have retired is taken over when they have.
 fn collect_until(domain: &Domain, alive: &Alive, left: usize) {
-    for _ in 0..5000 {
+    eventually(|| {
         while domain.collect() != 0 {}
-        if alive.count() == left {
-            return;
-        }
-        std::thread::sleep(std::time::Duration::from_millis(1));
-    }
+        alive.count() == left
+    });
     assert_eq!(alive.count(), left, "what was taken out is dropped");
 }
 

@@ -1,5 +1,6 @@
 //! Caps, grace periods, and destructors that do things.
 
+use crate::common::eventually::eventually;
 use crate::common::share::share;
 use crate::reclaim::objects::{Seen, Yard};
 use crate::reclaim::sections::until_destroyed;
@@ -355,13 +356,10 @@ fn destructors_may_do_anything() {
             });
         }
     });
-    for _ in 0..100_000 {
+    eventually(|| {
         DOMAIN.collect();
-        if GONE.load(Ordering::Relaxed) == MADE.load(Ordering::Relaxed) {
-            break;
-        }
-        thread::yield_now();
-    }
+        GONE.load(Ordering::Relaxed) == MADE.load(Ordering::Relaxed)
+    });
     assert_eq!(GONE.load(Ordering::Relaxed), MADE.load(Ordering::Relaxed));
     assert!(PANICS.load(Ordering::Relaxed) > 0);
     assert_eq!(DOMAIN.stats().panics, PANICS.load(Ordering::Relaxed) as u64);

@@ -1,5 +1,6 @@
 //! Memory that is not in boxes: a program's own pool, reused when sections have ended.
 
+use crate::common::eventually::eventually;
 use crate::common::seed::seed;
 use crate::common::share::share;
 use crate::reclaim::each_setting;
@@ -103,14 +104,11 @@ fn everybody(options: DomainOptions) {
     // However few it was till now: when sections have ended, places are reused.
     pool.domain.synchronize();
     let before = pool.reused.load(Ordering::Relaxed);
-    for _ in 0..100_000 {
+    let reused = eventually(|| {
         pool.replace();
-        if pool.reused.load(Ordering::Relaxed) > before + 100 {
-            return;
-        }
-        thread::yield_now();
-    }
-    panic!("no place is reused");
+        pool.reused.load(Ordering::Relaxed) > before + 100
+    });
+    assert!(reused, "no place is reused");
 }
 
 #[test]

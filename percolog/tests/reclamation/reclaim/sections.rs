@@ -1,5 +1,6 @@
 //! Readers and writers: whatever a section has found stays as long as the section.
 
+use crate::common::eventually::eventually;
 use crate::common::seed::seed;
 use crate::common::share::share;
 use crate::reclaim::each_setting;
@@ -279,14 +280,12 @@ fn owned_sections_are_passed_on() {
 /// With a clock that is not exact, and threads that are about to end, quiescence can take a moment.
 #[track_caller]
 pub(crate) fn until_destroyed(domain: &Domain, object: Seen) {
-    for _ in 0..100_000 {
+    let destroyed = eventually(|| {
         domain.collect();
-        if !object.is_alive() {
-            return;
-        }
-        thread::yield_now();
-    }
-    panic!(
+        !object.is_alive()
+    });
+    assert!(
+        destroyed,
         "nothing is in the way, and the object is not destroyed: {:?}",
         domain.stats()
     );

@@ -1,5 +1,6 @@
 //! What piles up behind a section that does not end, and what becomes of it; one thread alone.
 
+use crate::common::eventually::eventually;
 use crate::common::share::share;
 use crate::reclaim::objects::{Seen, Yard, clear, look};
 use crate::reclaim::sections::until_destroyed;
@@ -13,14 +14,13 @@ use std::time::Duration;
 /// rare step, so it is asked again.
 #[track_caller]
 pub(crate) fn in_the_way(domain: &Domain) -> StalledSection {
-    for _ in 0..100_000 {
+    let mut stalled = None;
+    eventually(|| {
         domain.collect();
-        if let Some(stalled) = domain.stats().stalled {
-            return stalled;
-        }
-        thread::yield_now();
-    }
-    panic!("nobody is in the way: {:?}", domain.stats());
+        stalled = domain.stats().stalled;
+        stalled.is_some()
+    });
+    stalled.unwrap_or_else(|| panic!("nobody is in the way: {:?}", domain.stats()))
 }
 
 /// Replaces the object so many times; the largest number of objects that were waiting meanwhile.

@@ -1,5 +1,6 @@
 //! Threads that are short-lived, on their way out, or idle.
 
+use crate::common::eventually::eventually;
 use crate::common::share::share;
 use crate::reclaim::objects::{Object, Seen, Yard, clear, look};
 use crate::reclaim::sections::until_destroyed;
@@ -13,15 +14,13 @@ use std::time::Duration;
 /// Collects until everything of the yard was destroyed; what threads leave behind can take a moment.
 #[track_caller]
 fn until_all_destroyed(yard: &Yard, domain: &Domain) {
-    for _ in 0..100_000 {
+    let destroyed = eventually(|| {
         domain.collect();
-        if yard.destroyed() == yard.made() {
-            return;
-        }
-        thread::yield_now();
-    }
+        yard.destroyed() == yard.made()
+    });
     let left = yard.made() - yard.destroyed();
-    panic!(
+    assert!(
+        destroyed,
         "{left} objects of threads that have ended are left: {:?}",
         domain.stats()
     );
@@ -337,11 +336,13 @@ fn threads_come_back_while_they_are_parked() {
         }
         let (mut parked, mut back) = (0, 0);
         let mut last = 0usize;
-        for _ in 0..5000 {
+        // Some hundreds are enough where all of them have a processor.
+        for _ in 0..100_000 {
             for _ in 0..1000 {
                 yard.replace(&domain, &links[0]);
             }
             retired.fetch_add(1000, Ordering::Relaxed);
+            thread::yield_now();
             let active = domain.stats().active;
             parked += last.saturating_sub(active);
             back += active.saturating_sub(last);

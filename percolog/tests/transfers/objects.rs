@@ -2,8 +2,8 @@
 
 use std::cell::UnsafeCell;
 use std::mem::MaybeUninit;
-use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, AtomicUsize, Ordering};
+use std::sync::{Mutex, mpsc};
 
 use percolog::collections::event_queue::Delivery;
 use percolog::collections::{EventQueue, Registry};
@@ -124,29 +124,30 @@ impl Shared for Events {
     }
 }
 
-/// `crossbeam_channel::unbounded`: what programs have today where `EventQueue` would do.
+/// `std::sync::mpsc::channel`: what programs have today where `EventQueue` would do.
 pub(crate) struct Channel {
-    ends: (
-        crossbeam_channel::Sender<u64>,
-        crossbeam_channel::Receiver<u64>,
-    ),
+    sender: mpsc::Sender<u64>,
+    receiver: Mutex<mpsc::Receiver<u64>>,
     received: Padded<AtomicU64>,
 }
 
 impl Shared for Channel {
     fn new(_threads: usize) -> Self {
+        let (sender, receiver) = mpsc::channel();
         Self {
-            ends: crossbeam_channel::unbounded(),
+            sender,
+            receiver: Mutex::new(receiver),
             received: Padded(AtomicU64::new(0)),
         }
     }
 
     fn update(&self, _thread: usize, number: u64) {
-        self.ends.0.send(number).expect("the receiver is there");
+        self.sender.send(number).expect("the receiver is there");
     }
 
     fn read(&self) -> u64 {
-        let count = self.ends.1.try_iter().count() as u64;
+        let receiver = self.receiver.lock().expect("no reader panics");
+        let count = receiver.try_iter().count() as u64;
         self.received.0.fetch_add(count, Ordering::Relaxed) + count
     }
 }

@@ -1,8 +1,8 @@
-//! Instructions an operation, counted by callgrind, against committed budgets.
+//! Instructions an operation, counted by callgrind, against budgets.
 //!
 //! Time on a shared machine is noise; the number of instructions of a single thread is the same in every run. So this
-//! is what tells a regression of the fast path: `cargo bench -p percolog-bench --bench instructions` fails when an
-//! operation takes more than its budget in `instructions.toml` and the tolerance there allow.
+//! is what tells a regression of the fast path: `cargo bench -p percolog --bench instructions` fails when an
+//! operation takes more than its budget in `loops.rs` and the tolerance allow.
 //!
 //! Each loop is run under `valgrind --tool=callgrind` twice, the second time twice as long: the difference is the loop
 //! alone, without the program's start and the structure's first allocations. What it does not see: cache misses,
@@ -11,13 +11,10 @@
 
 mod loops;
 
-use std::collections::BTreeMap;
 use std::fmt;
-use std::path::Path;
 use std::process::{Command, ExitCode};
 
 use loops::Loop;
-use serde::Deserialize;
 
 /// Operations in the shorter of the two runs: enough that a merge at the limit happens often.
 const OPERATIONS: u64 = 128 * 1000;
@@ -25,15 +22,8 @@ const OPERATIONS: u64 = 128 * 1000;
 /// Instructions that never matter: what a compiler makes of the loop itself.
 const SLACK: f64 = 2.0;
 
-/// `instructions.toml`.
-#[derive(Debug, Deserialize)]
-#[serde(deny_unknown_fields)]
-struct Budgets {
-    /// How far above its budget a loop may be. Compilers differ from release to release.
-    tolerance_percent: f64,
-    /// Instructions an operation.
-    budgets: BTreeMap<String, f64>,
-}
+/// How far above its budget a loop may be. Compilers differ from release to release.
+const TOLERANCE: f64 = 0.1;
 
 #[derive(Debug)]
 enum Failed {
@@ -94,33 +84,17 @@ fn valgrind_is_there() -> bool {
 }
 
 fn compare() -> Result<(), Failed> {
-    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("instructions.toml");
-    let text = std::fs::read_to_string(&path)
-        .map_err(|error| Failed::Broken(format!("cannot read {}: {error}", path.display())))?;
-    let committed: Budgets = toml::from_str(&text)
-        .map_err(|error| Failed::Broken(format!("{} is malformed: {error}", path.display())))?;
-    for name in committed.budgets.keys() {
-        if Loop::named(name).is_none() {
-            return Err(Failed::Broken(format!(
-                "instructions.toml has a budget for {name}, which is no loop"
-            )));
-        }
-    }
     let mut over = Vec::new();
     println!(
         "{:<34} {:>9} {:>9}",
         "instructions an operation", "counted", "budget"
     );
     for counted in Loop::ALL {
-        let name = counted.name();
-        let budget = *committed
-            .budgets
-            .get(name)
-            .ok_or_else(|| Failed::Broken(format!("instructions.toml has no budget for {name}")))?;
+        let (name, budget) = counted.budget();
         let short = instructions(name, OPERATIONS)?;
         let long = instructions(name, 2 * OPERATIONS)?;
         let each = (long as f64 - short as f64) / OPERATIONS as f64;
-        let tolerance = (budget * committed.tolerance_percent / 100.0).max(SLACK);
+        let tolerance = (budget * TOLERANCE).max(SLACK);
         let verdict = if each > budget + tolerance {
             over.push(name.to_owned());
             "OVER BUDGET"

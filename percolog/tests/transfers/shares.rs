@@ -4,7 +4,7 @@ use std::cell::UnsafeCell;
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicU32, Ordering, compiler_fence};
 
-use percolog::reduce::{CounterMap, HdrHistogram, Reducer, Sum, Summary, TopK};
+use percolog::reduce::{CounterMap, Reducer, Sum, Summary, TopK};
 
 use super::objects::{Packed, Padded, Place, Shared};
 use super::workloads::{between_reads, first_after_a_read, sustained};
@@ -94,30 +94,6 @@ impl Shared for Observed {
     }
 }
 
-/// Values that two counts stand for.
-fn value(number: u64) -> u64 {
-    1000 + 100 * label(number)
-}
-
-/// `HdrHistogram::record`.
-struct Recorded(HdrHistogram);
-
-impl Shared for Recorded {
-    fn new(_threads: usize) -> Self {
-        let object = Self(HdrHistogram::new());
-        percolog_roi::label(&object.0, "Histogram");
-        object
-    }
-
-    fn update(&self, _thread: usize, number: u64) {
-        self.0.record(value(number));
-    }
-
-    fn read(&self) -> u64 {
-        self.0.read().count()
-    }
-}
-
 /// What a share holds.
 trait Held: Send {
     fn new() -> Self;
@@ -150,21 +126,6 @@ impl Held for HashMap<u64, u64> {
 
     fn folded(&self) -> u64 {
         self.values().sum()
-    }
-}
-
-impl Held for hdrhistogram::Histogram<u64> {
-    fn new() -> Self {
-        // On memory of its own thread in both variants: what moves otherwise is not what differs.
-        Self::new(2).expect("two figures are no more than five")
-    }
-
-    fn fold(&mut self, number: u64) {
-        self.record(value(number)).expect("it grows");
-    }
-
-    fn folded(&self) -> u64 {
-        self.len()
     }
 }
 
@@ -227,7 +188,6 @@ impl<T: Held, P: Place<Share<T>>> Shared for Shares<T, P> {
 }
 
 type Counts = HashMap<u64, u64>;
-type Values = hdrhistogram::Histogram<u64>;
 
 #[test]
 fn reducers_between_reads() {
@@ -265,43 +225,75 @@ fn summaries_between_reads() {
 }
 
 #[test]
-fn histograms_between_reads() {
-    keeps(between_reads::<Recorded>, 0.0);
-}
-
-#[test]
-fn histograms_after_a_read() {
-    keeps(first_after_a_read::<Recorded>, AFTER_A_READ);
-}
-
-#[test]
 fn padded_shares_between_reads() {
     keeps_on(FEW_CORES, between_reads::<PaddedShares<u64>>, 0.0);
     keeps_on(FEW_CORES, between_reads::<PaddedShares<Counts>>, 0.0);
-    keeps_on(FEW_CORES, between_reads::<PaddedShares<Values>>, 0.0);
 }
 
 #[test]
 fn packed_shares_between_reads() {
     breaks(between_reads::<PackedShares<u64>>, 0.0, SHARED_LINE);
     breaks(between_reads::<PackedShares<Counts>>, 0.0, SHARED_LINE);
-    breaks(between_reads::<PackedShares<Values>>, 0.0, SHARED_LINE);
+}
+
+#[cfg(feature = "histogram")]
+mod histogram {
+    use super::*;
+    use percolog::reduce::HdrHistogram;
+
+    /// Values that two counts stand for.
+    fn value(number: u64) -> u64 {
+        1000 + 100 * label(number)
+    }
+
+    /// `HdrHistogram::record`.
+    struct Recorded(HdrHistogram);
+
+    impl Shared for Recorded {
+        fn new(_threads: usize) -> Self {
+            let object = Self(HdrHistogram::new());
+            percolog_roi::label(&object.0, "Histogram");
+            object
+        }
+
+        fn update(&self, _thread: usize, number: u64) {
+            self.0.record(value(number));
+        }
+
+        fn read(&self) -> u64 {
+            self.0.read().count()
+        }
+    }
+
+    #[test]
+    fn histograms_between_reads() {
+        keeps(between_reads::<Recorded>, 0.0);
+    }
+
+    #[test]
+    fn histograms_after_a_read() {
+        keeps(first_after_a_read::<Recorded>, AFTER_A_READ);
+    }
+
+    #[test]
+    fn a_histogram_ends_with_all_its_updates() {
+        ends_with_all_its_updates::<Recorded>();
+    }
+}
+
+fn ends_with_all_its_updates<S: Shared>() {
+    for workload in [between_reads::<S>, sustained::<S>, first_after_a_read::<S>] {
+        workload(4);
+    }
 }
 
 /// On the real machine, where lines cannot be counted: no update is lost.
 #[test]
 fn every_share_ends_with_all_its_updates() {
-    fn all<S: Shared>() {
-        for workload in [between_reads::<S>, sustained::<S>, first_after_a_read::<S>] {
-            workload(4);
-        }
-    }
-    all::<Reduced>();
-    all::<Labelled>();
-    all::<Recorded>();
-    all::<Ranked>();
-    all::<Observed>();
-    all::<PaddedShares<u64>>();
-    all::<PackedShares<Counts>>();
-    all::<PackedShares<Values>>();
+    ends_with_all_its_updates::<Reduced>();
+    ends_with_all_its_updates::<Labelled>();
+    ends_with_all_its_updates::<Ranked>();
+    ends_with_all_its_updates::<Observed>();
+    ends_with_all_its_updates::<PaddedShares<u64>>();
+    ends_with_all_its_updates::<PackedShares<Counts>>();
 }

@@ -3,16 +3,34 @@
 //! The marks stand around calls, sections included. All transfers and ownership upgrades between them count, whatever line they are of.
 
 use percolog::clustered::{self, Distributed, ObjectRef, Placement, Shared};
-use percolog_bench::calls::{Common, Tick};
 use percolog_sim::assert::{Assertion, Measured};
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use super::workloads::on_every_core;
 use super::{CORES, FEW_CORES, SHARED_LINE, measure_with};
 
 /// The example of the way from shared to distributed.
-#[path = "../../../percolog/examples/distribute.rs"]
+#[path = "../../examples/distribute.rs"]
 #[allow(dead_code, reason = "its main function is not called")]
 mod distribute;
+
+/// What is called.
+trait Tick: Sync {
+    fn tick(&self);
+}
+
+/// Counts with one atomic, whoever calls.
+#[derive(Default)]
+#[repr(align(128))]
+struct Common(AtomicU64);
+
+impl Tick for Common {
+    #[inline(never)]
+    fn tick(&self) {
+        // Relaxed: nobody reads it.
+        self.0.fetch_add(1, Ordering::Relaxed);
+    }
+}
 
 /// What a call of a distributed object may move.
 const NOTHING: f64 = 0.001;
@@ -73,7 +91,7 @@ fn shared(threads: usize) {
 
 #[test]
 fn calls_of_distributed_objects_move_nothing() {
-    for cores in CORES {
+    for &cores in CORES.iter() {
         let Some(measured) = measure_with(&Assertion::on(cores), || distributed(cores)) else {
             return;
         };

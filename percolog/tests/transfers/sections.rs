@@ -11,12 +11,12 @@
 
 use percolog::cpu::barrier::BarrierMode;
 use percolog::reclaim::{DomainClock, Domain, DomainOptions};
-use percolog_bench::reclaim::trace::{BLOCK, Trace};
 use percolog_sim::assert::{Assertion, Measured};
 use percolog_sim::machine::built_in;
 
 use super::barrier::Barrier;
 use super::measure_with;
+use super::trace::{BLOCK, Trace};
 use super::workloads::on_every_core;
 
 /// What a section may move at any rate of updates. (Measured: 0.033 with 90 % of updates and a look for every 640 frees of a thread.)
@@ -141,7 +141,7 @@ fn mixed(threads: usize, domain: &Domain, percent: u32, counted: Counted) {
                 together.wait();
             }
             let marked = block >= warm_up && (block + thread).is_multiple_of(BLOCKS_PER_MARKED);
-            let mut operations = part.next_block();
+            let mut operations = part.next().expect("it never ends");
             for _ in 0..BLOCK {
                 let update = operations & 1 == 1;
                 operations >>= 1;

@@ -179,7 +179,7 @@ fn look_up_and_change<N: Names>(cores: usize, names: &N, batches: Batches) {
 /// A lookup moves nothing, whatever others insert and remove. (What the section moves that it is made in is another test's.)
 #[test]
 fn names_looked_up_while_others_change() {
-    for cores in CORES {
+    for &cores in CORES.iter() {
         let Some(measured) = measure_with(&Assertion::on(cores), || {
             // Of sections alone, the kernel's barrier is not among what is simulated.
             let domain = Domain::with(DomainOptions::new().fenced());
@@ -195,8 +195,8 @@ fn names_looked_up_while_others_change() {
 
 #[test]
 fn locked_names_looked_up_while_others_change() {
-    let Some(measured) = measure_with(&Assertion::on(CORES[0]), || {
-        look_up_and_change(CORES[0], &Locked::default(), FEW);
+    let Some(measured) = measure_with(&Assertion::on(super::SMALL), || {
+        look_up_and_change(super::SMALL, &Locked::default(), FEW);
     }) else {
         return;
     };
