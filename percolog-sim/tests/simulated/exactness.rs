@@ -3,25 +3,18 @@
 //!
 //! The guests are parts of this very program, which runs itself under the simulator.
 
-#![cfg(all(target_os = "linux", target_arch = "x86_64"))]
-
-#[path = "common/skip.rs"]
-mod skip;
-#[path = "common/verified.rs"]
-mod verified;
-
 use std::arch::x86_64::_rdtsc;
 use std::hint::spin_loop;
 use std::sync::Barrier;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::thread;
-use std::time::Duration;
 
+use crate::common::PATIENCE;
+use crate::common::skip::is_here;
+use crate::common::verified::addresses_compared;
 use percolog_sim::machine;
 use percolog_sim::report::ProcessResult;
 use percolog_sim::run::{Run, Simulation, available};
-use skip::is_here;
-use verified::addresses_compared;
 
 /// Names the guest that the program is to be.
 const GUEST: &str = "PERCOLOG_SIM_TEST_GUEST";
@@ -35,10 +28,10 @@ fn simulate(guest: &str, adjust: impl Fn(Simulation) -> Simulation) -> Option<Ru
     let simulation = adjust(Simulation::new(opteron))
         .env(GUEST, guest)
         .capture(true)
-        .timeout(Duration::from_secs(120));
+        .timeout(PATIENCE);
     let program = std::env::current_exe().expect("this program");
     let run = simulation
-        .run(program, ["--exact", "guest", "--test-threads=1"])
+        .run(program, ["--exact", "exactness::guest", "--test-threads=1"])
         .expect("the simulation leaves a result");
     assert!(
         run.status.success(),

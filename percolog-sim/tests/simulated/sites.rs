@@ -1,24 +1,16 @@
 //! What is found out about programs that mark nothing: the objects of their lines, who uses their locks, and what a
 //! function of theirs does. Where QEMU or a compiler is missing, that is said, and nothing is tested.
 
-#![cfg(all(target_os = "linux", target_arch = "x86_64"))]
-
-#[path = "common/program.rs"]
-mod program;
-#[path = "common/skip.rs"]
-mod skip;
-
 use std::path::Path;
 use std::process::Command;
 use std::time::Duration;
 
+use crate::common::PATIENCE;
+use crate::common::program::Program;
+use crate::common::skip::is_here;
 use percolog_sim::machine;
 use percolog_sim::report::{Ending, LineSummary, ObjectKind, ObjectSummary, Place, Summary};
 use percolog_sim::run::{FunctionFault, Simulation, SimulationError, Skip, available};
-use program::Program;
-use skip::is_here;
-
-const PATIENCE: Duration = Duration::from_secs(100);
 
 /// A program of `tests/guests`.
 struct Guest(Program);

@@ -1,22 +1,15 @@
 //! What is said of the inside of a line, true or false sharing, and what becomes of a program if a line costs nothing.
 
-#![cfg(all(target_os = "linux", target_arch = "x86_64"))]
-
-#[path = "common/program.rs"]
-mod program;
-#[path = "common/skip.rs"]
-mod skip;
-
 use std::path::Path;
 use std::process::Command;
-use std::time::Duration;
 
+use crate::common::PATIENCE;
+use crate::common::program::Program;
+use crate::common::skip::is_here;
 use percolog_sim::machine;
 use percolog_sim::report::{LineSummary, Verdict};
 use percolog_sim::run::{Free, Run, Simulation, available};
 use percolog_sim::what_if::{self, Incomparable};
-use program::Program;
-use skip::is_here;
 
 /// What the guest calls the line.
 const LINE: &str = "the line";
@@ -56,9 +49,7 @@ fn simulation() -> Simulation {
         .expect("it is built in")
         .with_cores(CORES)
         .expect("it has as many");
-    Simulation::new(machine)
-        .capture(true)
-        .timeout(Duration::from_secs(100))
+    Simulation::new(machine).capture(true).timeout(PATIENCE)
 }
 
 /// The line that the guest labels.

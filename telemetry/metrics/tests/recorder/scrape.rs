@@ -1,8 +1,6 @@
 //! `examples/scrape.rs`, scraped over its socket while its threads count.
 
-mod common;
-
-use common::Scrape;
+use crate::common::Scrape;
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::TcpStream;
 use std::process::{Child, Command, Stdio};

@@ -1,26 +1,19 @@
 //! Hostile interleavings: the examples are found, their seeds reproduce, what is right survives, and nothing hangs.
 
-#![cfg(all(target_os = "linux", target_arch = "x86_64"))]
-
-#[path = "common/program.rs"]
-mod program;
-#[path = "common/skip.rs"]
-mod skip;
-
 use std::ffi::OsString;
 use std::path::Path;
 use std::process::Command;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Condvar, Mutex};
 use std::thread;
-use std::time::Duration;
 
+use crate::common::PATIENCE;
+use crate::common::program::Program;
+use crate::common::skip::is_here;
 use percolog_sim::assert::{Assertion, MeasureError};
 use percolog_sim::chaos::{Failure, How, Search, Searched};
 use percolog_sim::machine;
 use percolog_sim::run::{Simulation, available};
-use program::Program;
-use skip::is_here;
 
 /// More runs than any example needs, whichever seed they begin with.
 const PLENTY: u64 = 300;
@@ -139,7 +132,7 @@ fn what_fails_by_itself_is_said_to() {
 #[track_caller]
 fn failure_of(cores: usize, workload: impl FnOnce()) -> Option<Failure> {
     // A mistake makes it wait for ever, which shows as a deadlock; the patience is for what nobody thought of.
-    let assertion = Assertion::on(cores).timeout(Duration::from_secs(100));
+    let assertion = Assertion::on(cores).timeout(PATIENCE);
     match assertion.search(PLENTY, workload) {
         Ok(searched) => Some(searched.failure.expect("it is found")),
         Err(MeasureError::Unavailable(missing)) => {

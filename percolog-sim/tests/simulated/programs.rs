@@ -2,11 +2,6 @@
 //! this machine and once on a described one, and has to write the same and end in the same way. Where one of them or QEMU is
 //! missing, that is said, and nothing is tested.
 
-#![cfg(all(target_os = "linux", target_arch = "x86_64"))]
-
-#[path = "common/skip.rs"]
-mod skip;
-
 use std::ffi::{OsStr, OsString};
 use std::fmt::Write as _;
 use std::fs;
@@ -19,14 +14,12 @@ use std::process::{Command, Output, Stdio};
 use std::thread;
 use std::time::{Duration, Instant};
 
+use crate::common::PATIENCE;
+use crate::common::skip::{is_here, skip};
 use percolog_sim::machine;
 use percolog_sim::report::{Ending, ProcessResult};
 use percolog_sim::run::{Run, Simulation, available};
-use skip::{is_here, skip};
 use tempfile::TempDir;
-
-/// None of these programs takes more than a few seconds; one that hangs must not hang the tests.
-const PATIENCE: Duration = Duration::from_secs(100);
 
 /// Whether all these programs are here, and QEMU.
 fn all_here(programs: &[&str]) -> bool {
@@ -349,7 +342,7 @@ fn use_memcached(port: u16, keys: usize) {
     let mut clients: Vec<BufReader<TcpStream>> = (0..4)
         .map(|_| {
             let stream = TcpStream::connect(("127.0.0.1", port)).expect("it listens");
-            let patience = Some(Duration::from_secs(30));
+            let patience = Some(PATIENCE);
             stream.set_read_timeout(patience).expect("a timeout");
             BufReader::new(stream)
         })

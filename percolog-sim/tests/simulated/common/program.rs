@@ -1,6 +1,6 @@
 //! Programs that are compiled for a test.
 
-use crate::skip::skip;
+use crate::common::skip::skip;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use tempfile::TempDir;

@@ -1,8 +1,6 @@
 //! Eight threads at full speed, scraped by a ninth.
 
-mod common;
-
-use common::Scrape;
+use crate::common::Scrape;
 use metrics::{Recorder as _, with_local_recorder};
 use percolog_metrics::{Bounds, Recorder, Value};
 use proptest::prelude::*;

@@ -5,21 +5,16 @@
 //! whatever processor this is: with `--nocapture` the table that comes out shows how far a file's figures are from it.
 //! Nothing is asserted of those.
 
-#![cfg(all(target_os = "linux", target_arch = "x86_64"))]
-
-#[path = "common/skip.rs"]
-mod skip;
-
 use std::arch::asm;
 use std::arch::x86_64::{_mm_lfence, _rdtsc};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread;
-use std::time::Duration;
 
+use crate::common::PATIENCE;
+use crate::common::skip::is_here;
 use percolog_sim::machine;
 use percolog_sim::model::{Costs, Machine, TICKS_PER_CYCLE, Ticks};
 use percolog_sim::run::{Simulation, available};
-use skip::is_here;
 
 /// Names the guest that the program is to be.
 const GUEST: &str = "PERCOLOG_SIM_TEST_COSTS";
@@ -202,10 +197,10 @@ fn simulate(machine: &Machine, guest: &str) -> Option<Figures> {
     let run = Simulation::new(machine.clone())
         .env(GUEST, guest)
         .capture(true)
-        .timeout(Duration::from_secs(60))
+        .timeout(PATIENCE)
         .run(
             program,
-            ["--exact", "guest", "--test-threads=1", "--nocapture"],
+            ["--exact", "costs::guest", "--test-threads=1", "--nocapture"],
         )
         .expect("the simulation leaves a result");
     let stdout = String::from_utf8_lossy(&run.stdout).into_owned();

@@ -1,24 +1,17 @@
 //! What is skipped runs without being looked at, and what comes after it is counted as if nothing had come before. Where
 //! QEMU or a compiler is missing, that is said, and nothing is tested.
 
-#![cfg(all(target_os = "linux", target_arch = "x86_64"))]
-
-#[path = "common/program.rs"]
-mod program;
-#[path = "common/skip.rs"]
-mod skip;
-
 use std::path::Path;
 use std::process::Command;
 use std::time::Duration;
 
+use crate::common::PATIENCE;
+use crate::common::program::Program;
+use crate::common::skip::is_here;
 use percolog_sim::machine;
 use percolog_sim::report::{LineSummary, ProcessResult, Summary};
 use percolog_sim::run::{Run, Simulation, Skip, available, available_for_aarch64};
-use program::Program;
-use skip::is_here;
 
-const PATIENCE: Duration = Duration::from_secs(100);
 /// As in `tests/guests/skipped.c`.
 const ROUNDS: u64 = 500;
 /// The lines of the tables that it fills in its beginning.
@@ -139,7 +132,9 @@ fn accesses_of_what_is_skipped_are_not_looked_at() {
     for skip in [Skip::Region, time, Skip::Instructions(4_000_000)] {
         let run = run(&program, simulation(Some(skip)));
         if !run.qemu.starts_with("7.") {
-            return skip::skip("only QEMU 7.2 can translate what is skipped without callbacks");
+            return crate::common::skip::skip(
+                "only QEMU 7.2 can translate what is skipped without callbacks",
+            );
         }
         let raw = raw(&run);
         assert!(raw.skipped_instructions > 2_000_000, "{skip:?}");

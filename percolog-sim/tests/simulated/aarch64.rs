@@ -1,25 +1,16 @@
 //! Programs for 64-bit ARM: what moves lines, whether the address of each access is known before it happens, and what they
 //! see of the kernel. Where the compiler or the emulator for them is missing, that is said, and nothing is tested.
 
-#![cfg(all(target_os = "linux", target_arch = "x86_64"))]
-
-#[path = "common/program.rs"]
-mod program;
-#[path = "common/skip.rs"]
-mod skip;
-#[path = "common/verified.rs"]
-mod verified;
-
 use std::path::Path;
 use std::process::Command;
-use std::time::Duration;
 
+use crate::common::PATIENCE;
+use crate::common::program::Program;
+use crate::common::skip::{is_here, skip};
+use crate::common::verified::addresses_compared;
 use percolog_sim::machine;
 use percolog_sim::report::{Ending, LineSummary, ObjectKind, ProcessResult, Summary};
 use percolog_sim::run::{Run, Simulation, available_for_aarch64};
-use program::Program;
-use skip::{is_here, skip};
-use verified::addresses_compared;
 
 const COMPILER: &str = "aarch64-linux-gnu-gcc";
 /// Threads and rounds of the guest.
@@ -80,7 +71,7 @@ fn said(run: &Run) -> String {
 fn simulation() -> Simulation {
     Simulation::new(machine::built_in("opteron-48").expect("it is built in"))
         .capture(true)
-        .timeout(Duration::from_secs(100))
+        .timeout(PATIENCE)
 }
 
 #[test]

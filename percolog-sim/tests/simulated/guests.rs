@@ -2,13 +2,6 @@
 //! Each is compiled here, runs on a described machine, and must do what it does on a real one. Where QEMU or a compiler
 //! is missing, that is said, and nothing is tested.
 
-#![cfg(all(target_os = "linux", target_arch = "x86_64"))]
-
-#[path = "common/program.rs"]
-mod program;
-#[path = "common/skip.rs"]
-mod skip;
-
 use std::ffi::OsStr;
 use std::os::unix::fs::PermissionsExt;
 use std::os::unix::process::ExitStatusExt;
@@ -16,14 +9,12 @@ use std::path::Path;
 use std::process::Command;
 use std::time::Duration;
 
+use crate::common::PATIENCE;
+use crate::common::program::Program;
+use crate::common::skip::is_here;
 use percolog_sim::machine;
 use percolog_sim::report::{Ending, ProcessResult};
 use percolog_sim::run::{Run, Simulation, available};
-use program::Program;
-use skip::is_here;
-
-/// None of these programs takes more than a few seconds; one that hangs must not hang the tests.
-const PATIENCE: Duration = Duration::from_secs(100);
 
 const SIGABRT: i32 = 6;
 const SIGSEGV: i32 = 11;

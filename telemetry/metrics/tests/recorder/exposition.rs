@@ -1,8 +1,6 @@
 //! What is rendered, read back by a parser that refuses what Prometheus refuses.
 
-mod common;
-
-use common::{Distribution, Scrape};
+use crate::common::{Distribution, Scrape};
 use metrics::{Key, Label, Recorder as _, SharedString, Unit, with_local_recorder};
 use openmetrics_parser::PrometheusType;
 use percolog_metrics::{Bounds, MetricKind, Recorder, Value};
