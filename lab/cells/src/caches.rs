@@ -1,9 +1,9 @@
 //! Requests to a cache, as the paper on parallel sections makes them, to the fastest of other people's caches; the paper's own caches are
 //! guests of `published`.
 
-use percolog_validation::hash::BuildIdHasher;
 use percolog_validation::caches::{Cache, Hashed, Key, Value, drive};
 use percolog_validation::clock::Stopwatch;
+use percolog_validation::hash::BuildIdHasher;
 use quick_cache::UnitWeighter;
 use quick_cache::sync::DefaultLifecycle;
 

@@ -1,4 +1,4 @@
-//! A mixture of the user's own: `percolog bench`.
+//! A mixture of the user's own: `lab bench`.
 
 use percolog_bench::mixture::{Load, Subject};
 

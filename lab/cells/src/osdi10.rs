@@ -10,9 +10,9 @@ use percolog_bench::peers::{
     AtomicGauge, ContatoriGauge, CounterGauge, LongAdder, ReducerGauge, SloppyGauge,
 };
 use percolog_bench::runner::{Cell, RunError, Settings};
+use percolog_papers::subsystem::{Entry, Implementation, SharedObject, Subsystem, Visitor, visit};
 use percolog_validation::clock::{self, Stopwatch};
 use percolog_validation::crew::{self, CrewError, Shift, Work};
-use percolog_papers::subsystem::{Entry, Implementation, SharedObject, Subsystem, Visitor, visit};
 
 use super::{Given, Program, ProgramError, Values};
 

@@ -72,11 +72,7 @@ mod tests {
                 "--output",
                 "`lab record --help`",
             ),
-            (
-                &["record", "-o", "x"][..],
-                "COMMAND",
-                "`lab record --help`",
-            ),
+            (&["record", "-o", "x"][..], "COMMAND", "`lab record --help`"),
             (
                 &["bench", "map", "--threads", "0"][..],
                 "at least one",
@@ -93,11 +89,7 @@ mod tests {
                 "`lab bench --help`",
             ),
             (&["trace", "inof"][..], "'info'", "`lab trace --help`"),
-            (
-                &["trace"][..],
-                "command is missing",
-                "`lab trace --help`",
-            ),
+            (&["trace"][..], "command is missing", "`lab trace --help`"),
         ] {
             let line = refused(arguments);
             assert!(!line.contains('\n'), "{line}");

@@ -1,37 +1,34 @@
 //! `cargo xtask worst-lines`: runs programs that nobody here wrote under the simulator, and writes `docs/worst-lines.md` about what is in
 //! their way.
 //!
-//! Each run leaves `results/worst-lines/NAME.json`: the command, what it cost, the first screen of the report, and the report. The page
-//! is made of these files alone, so that programs can be run one by one.
+//! Each run leaves in `results/worst-lines.json` the command, what it cost, the first screen of the report, and its worst lines. The page
+//! is made of that file alone, so that programs can be run one by one.
 
 mod ground;
+mod kept;
 mod memcached;
 mod page;
 mod pairs;
 mod programs;
 
 use std::fs;
-use std::path::Path;
 use std::process::{Command, Stdio};
 use std::time::Instant;
 
 use anyhow::{Context, Result, bail};
-use serde::{Deserialize, Serialize};
 
 use crate::process;
 use crate::workspace::Workspace;
 use ground::{Ground, Guest};
+use kept::{Kept, Record};
 use pairs::PAIRS;
 use programs::{PROGRAMS, Program};
 
-/// What a run leaves.
-#[derive(Debug, Serialize, Deserialize)]
-struct Record {
+/// What came of a run.
+struct Measured {
     /// The command, as one would type it.
     command: String,
-    /// How long it took.
     seconds: f64,
-    /// The memory of its largest process, the simulator's share included; none if `time` is missing.
     kilobytes: Option<u64>,
     /// What the report says on a terminal.
     screen: String,
@@ -47,8 +44,8 @@ pub(crate) fn command(workspace: &Workspace, names: &[String], render: bool) -> 
             bail!("no program `{name}`; there are {}", known.join(", "));
         }
     }
-    let results = workspace.root.join("results").join("worst-lines");
-    fs::create_dir_all(&results).with_context(|| format!("making {}", results.display()))?;
+    let path = Kept::path(&workspace.root);
+    let mut kept = Kept::read(&path)?;
     let mut failed = 0;
     if !render {
         let ground = Ground::new(workspace)?;
@@ -62,15 +59,22 @@ pub(crate) fn command(workspace: &Workspace, names: &[String], render: bool) -> 
         };
         for program in PROGRAMS.iter().filter(|program| wanted(program.name)) {
             let begin = Instant::now();
-            let result = results.join(format!("{}.json", program.name));
-            ended(program.name, simulate(&ground, program, &result), begin);
+            let result = simulate(&ground, program).and_then(|record| {
+                kept.programs.insert(program.name.to_owned(), record);
+                kept.write(&path)
+            });
+            ended(program.name, result, begin);
         }
         for pair in PAIRS.iter().filter(|pair| wanted(pair.name)) {
             let begin = Instant::now();
-            ended(pair.name, pairs::run(&ground, pair, &results), begin);
+            let result = pairs::run(&ground, pair).and_then(|confirmed| {
+                kept.what_ifs.insert(pair.name.to_owned(), confirmed);
+                kept.write(&path)
+            });
+            ended(pair.name, result, begin);
         }
     }
-    let page = page::render(&results)?;
+    let page = page::render(&kept);
     let path = workspace.root.join("docs").join("worst-lines.md");
     fs::write(&path, page).with_context(|| format!("writing {}", path.display()))?;
     println!("{} was written", path.display());
@@ -83,15 +87,22 @@ fn known_names() -> impl Iterator<Item = &'static str> {
     programs.chain(PAIRS.iter().map(|pair| pair.name))
 }
 
-/// Runs one program, and keeps what came of it.
-fn simulate(ground: &Ground, program: &Program, result: &Path) -> Result<()> {
-    let record = measure(ground, program.cores, (program.guest)(ground)?, &[])?;
-    let text = serde_json::to_string_pretty(&record).context("a record")?;
-    fs::write(result, text + "\n").with_context(|| format!("writing {}", result.display()))
+/// Runs one program, and says what came of it.
+fn simulate(ground: &Ground, program: &Program) -> Result<Record> {
+    let measured = measure(ground, program.cores, (program.guest)(ground)?, &[])?;
+    let (lines, known) = kept::worst(program, &measured.report);
+    Ok(Record {
+        command: measured.command,
+        seconds: measured.seconds,
+        kilobytes: measured.kilobytes,
+        screen: measured.screen,
+        known,
+        lines,
+    })
 }
 
 /// Runs a program on so many cores, with these options besides.
-fn measure(ground: &Ground, cores: u64, guest: Guest, options: &[&str]) -> Result<Record> {
+fn measure(ground: &Ground, cores: u64, guest: Guest, options: &[&str]) -> Result<Measured> {
     let (json, cost) = (ground.path("report.json"), ground.path("cost"));
     for old in [&json, &cost] {
         let _ = fs::remove_file(old);
@@ -136,7 +147,7 @@ fn measure(ground: &Ground, cores: u64, guest: Guest, options: &[&str]) -> Resul
     if !output.status.success() {
         bail!("{}: {}", output.status, tail(&said));
     }
-    Ok(Record {
+    Ok(Measured {
         command: ground.scrub(&shown),
         seconds,
         kilobytes: fs::read_to_string(&cost)

@@ -1,17 +1,13 @@
 //! The page, made of what the runs have left.
 
 use std::fmt::Write as _;
-use std::fs;
-use std::path::Path;
 
-use anyhow::{Context, Result};
 use serde_json::Value;
 
+use super::kept::{Kept, Record};
+use super::pairs;
 use super::programs::{Expected, PROGRAMS, Program};
-use super::{Record, pairs};
 
-/// How many of the report's lines may hold what is known.
-const WORST: usize = 3;
 /// The least share of all waiting that is worth a name.
 const STANDS_OUT: f64 = 0.05;
 
@@ -22,37 +18,34 @@ Ten programs that nobody here wrote, run under `percolog sim` as they are. For e
 *agrees* is computed: it says which of the report's three worst lines names it. \
 *If it were free* is how many times as fast the program is when the line costs nothing, or, where several lines of its object are contended, all of them.\n\n\
 `cargo xtask worst-lines` makes the programs, runs them and writes this page; `cargo xtask worst-lines NAME` runs one of them again. What \
-a run has left lies in `results/worst-lines`.\n\n";
+a run has left lies in `results/worst-lines.json`.\n\n";
 
 /// What stands in front of the what-ifs.
 const WHAT_IFS: &str = "## Was it true?\n\n\
 A what-if foretells how many times as fast a program is without a line. Here the line was really removed. All on 48 cores.\n\n\
 | line | what was done | foretold | really | off by |\n|---|---|---:|---:|---:|\n";
 
-/// Makes the page of the records in `results`.
-pub(super) fn render(results: &Path) -> Result<String> {
+/// Makes the page of what is kept.
+pub(super) fn render(kept: &Kept) -> String {
     let mut rows = String::new();
     let mut chapters = String::new();
     for program in &PROGRAMS {
-        let path = results.join(format!("{}.json", program.name));
-        let Ok(text) = fs::read_to_string(&path) else {
+        let Some(record) = kept.programs.get(program.name) else {
             let _ = writeln!(chapters, "## {}\n\nNot run here.\n", program.title);
             continue;
         };
-        let record: Record =
-            serde_json::from_str(&text).with_context(|| format!("reading {}", path.display()))?;
-        row(&mut rows, program, &record);
-        chapter(&mut chapters, program, &record);
+        row(&mut rows, program, record);
+        chapter(&mut chapters, program, record);
     }
-    Ok(format!(
+    format!(
         "{HEAD}| program | cores | the worst line | of waiting | if it were free | agrees | time | memory |\n|---|---:|---|---:|---:|---|---:|---:|\n{rows}\n{chapters}{WHAT_IFS}{}{}",
-        pairs::rows(results)?,
+        pairs::rows(&kept.what_ifs),
         include_str!("what_ifs.md")
-    ))
+    )
 }
 
 fn row(text: &mut String, program: &Program, record: &Record) {
-    let worst = record.report["lines"].get(0);
+    let worst = record.lines.first();
     let share = worst.map_or(0.0, share);
     let name = worst.map_or_else(
         || "none".to_owned(),
@@ -71,7 +64,7 @@ fn row(text: &mut String, program: &Program, record: &Record) {
         worst
             .and_then(gain)
             .map_or_else(String::new, |gain| format!("× {gain:.1}")),
-        agrees(program, &record.report),
+        agrees(program, record),
         record.seconds,
     );
 }
@@ -136,25 +129,17 @@ fn short(name: &str) -> String {
 }
 
 /// Whether the report names what is known.
-fn agrees(program: &Program, report: &Value) -> String {
-    let none = Vec::new();
-    let lines = report["lines"].as_array().unwrap_or(&none);
+fn agrees(program: &Program, record: &Record) -> String {
     match program.expected {
-        Expected::Nothing => match lines.first().map_or(0.0, share) {
+        Expected::Nothing => match record.lines.first().map_or(0.0, share) {
             share if share <= STANDS_OUT => "yes: no line".to_owned(),
             _ => "**no**".to_owned(),
         },
-        Expected::One(names) => {
-            let named = lines.iter().take(WORST).position(|line| {
-                let text = line.to_string();
-                names.iter().any(|name| text.contains(name))
-            });
-            match named {
-                Some(0) => "yes".to_owned(),
-                Some(rank) => format!("line {}", rank + 1),
-                None => "**no**".to_owned(),
-            }
-        }
+        Expected::One(_) => match record.known {
+            Some(0) => "yes".to_owned(),
+            Some(rank) => format!("line {}", rank + 1),
+            None => "**no**".to_owned(),
+        },
     }
 }
 

@@ -1,14 +1,13 @@
 //! What-ifs that can be confirmed: the same program as it is and with the worst line really gone.
 
+use std::collections::BTreeMap;
 use std::fmt::Write as _;
-use std::fs;
-use std::path::Path;
 
 use anyhow::{Context, Result};
-use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use super::ground::{Ground, Guest};
+use super::kept::Confirmed;
 use super::{measure, page, programs};
 
 /// A program and its cure.
@@ -21,15 +20,6 @@ pub(crate) struct Pair {
     cure: &'static str,
     before: fn(&Ground) -> Result<Guest>,
     after: fn(&Ground) -> Result<Guest>,
-}
-
-/// What came of it.
-#[derive(Debug, Serialize, Deserialize)]
-struct Confirmed {
-    /// How many times as fast, said the what-if of the worst line.
-    foretold: f64,
-    /// How many times as fast it was.
-    really: f64,
 }
 
 /// All of them, in the order of the page.
@@ -71,17 +61,15 @@ pub(crate) const PAIRS: [Pair; 5] = [
     },
 ];
 
-/// Runs both, and keeps what came of it.
-pub(super) fn run(ground: &Ground, pair: &Pair, results: &Path) -> Result<()> {
+/// Runs both, and says what came of it.
+pub(super) fn run(ground: &Ground, pair: &Pair) -> Result<Confirmed> {
     let before = measure(ground, 48, (pair.before)(ground)?, &[])?.report;
     let after = measure(ground, 48, (pair.after)(ground)?, &["--no-what-if"])?.report;
     let foretold = page::gain(&before["lines"][0]).context("the worst line has no what-if")?;
-    let confirmed = Confirmed {
+    Ok(Confirmed {
         foretold,
         really: speed(&after)? / speed(&before)?,
-    };
-    let text = serde_json::to_string_pretty(&confirmed).context("a result")?;
-    fs::write(file(results, pair), text + "\n").context("writing a result")
+    })
 }
 
 /// Operations in a time, or how little time the whole took.
@@ -94,14 +82,12 @@ fn speed(report: &Value) -> Result<f64> {
 }
 
 /// The rows of a table.
-pub(super) fn rows(results: &Path) -> Result<String> {
+pub(super) fn rows(confirmed: &BTreeMap<String, Confirmed>) -> String {
     let mut rows = String::new();
     for pair in &PAIRS {
-        let Ok(text) = fs::read_to_string(file(results, pair)) else {
+        let Some(Confirmed { foretold, really }) = confirmed.get(pair.name) else {
             continue;
         };
-        let Confirmed { foretold, really } =
-            serde_json::from_str(&text).with_context(|| format!("reading {}", pair.name))?;
         let _ = writeln!(
             rows,
             "| {} | {} | × {foretold:.2} | × {really:.2} | {:.0} % |",
@@ -110,9 +96,5 @@ pub(super) fn rows(results: &Path) -> Result<String> {
             (foretold / really - 1.0).abs() * 100.0
         );
     }
-    Ok(rows)
-}
-
-fn file(results: &Path, pair: &Pair) -> std::path::PathBuf {
-    results.join(format!("what-if-{}.json", pair.name))
+    rows
 }

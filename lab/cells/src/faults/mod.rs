@@ -6,10 +6,10 @@
 
 mod program;
 
-use percolog_validation::clock::Stopwatch;
 use percolog_papers::counters::Counting;
 use percolog_papers::faults::workloads::Change;
 use percolog_papers::faults::{Choice, FileKind, Kind};
+use percolog_validation::clock::Stopwatch;
 
 use super::{Given, Program, ProgramError, Values};
 use program::Work;

@@ -5,13 +5,13 @@ use std::sync::Barrier;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread;
 
-use percolog_validation::clock;
-use percolog_validation::crew::{self, Shift};
 use percolog_papers::counters::Counting;
 use percolog_papers::faults::Choice;
 use percolog_papers::faults::workloads::{
     Change, Grep, Memclone, Regions, Workload, WorkloadError, ZeroFill, system,
 };
+use percolog_validation::clock;
+use percolog_validation::crew::{self, Shift};
 
 /// What threads do.
 #[derive(Clone, Copy, Debug)]

@@ -6,8 +6,8 @@
 mod cell;
 mod subjects;
 
-use percolog_validation::clock::Stopwatch;
 use percolog_papers::mapdb::requests;
+use percolog_validation::clock::Stopwatch;
 
 use super::given::Time;
 use super::{Given, Program, ProgramError, Values};

@@ -13,6 +13,8 @@ use percolog_papers::mapdb::{Anonymous, Kernel, MemoryFile};
 use percolog_papers::mapdb::{
     MapError, MapUnmap, Mapping, MappingDatabase, OneLock, SoftwareTables, Space, SpaceLocks, Tlbs,
 };
+use percolog_validation::clock;
+use percolog_validation::crew::{self, Shift};
 
 use super::cell::{Cell, Times};
 

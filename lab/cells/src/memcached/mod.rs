@@ -193,4 +193,3 @@ fn processor_time(process: u32) -> io::Result<Duration> {
     }
     Ok(Duration::from_nanos(nanoseconds))
 }
-

@@ -11,9 +11,9 @@ use percolog_figures::run::{Cell, Laboratory};
 use percolog_figures::store::{CellFields, Found, Host};
 use percolog_sim::machine;
 
-use percolog_cli::failure::Failure;
 use crate::figures;
 use crate::numbers::thread_count;
+use percolog_cli::failure::Failure;
 use percolog_cli::format;
 use percolog_cli::output::{self, Output};
 

@@ -21,11 +21,12 @@ fn run(words: Vec<String>) -> Result<(), Failure> {
             "the name of a program is missing".to_owned(),
         ));
     };
-    let values = percolog_cells::run(program, parameters.iter().map(String::as_str)).map_err(
-        |error| match error {
-            ProgramError::Failed(_) => Failure::Work(error.to_string()),
-            _ => Failure::Input(error.to_string()),
-        },
-    )?;
+    let values =
+        percolog_cells::run(program, parameters.iter().map(String::as_str)).map_err(|error| {
+            match error {
+                ProgramError::Failed(_) => Failure::Work(error.to_string()),
+                _ => Failure::Input(error.to_string()),
+            }
+        })?;
     Output::new(true, true).data(&values)
 }

@@ -66,7 +66,5 @@ pub(crate) fn run(output: &mut Output) -> Result<(), Failure> {
         output.line(&format!("  {name}{}{machine}", left(&title, 56)))?;
     }
     output.line("")?;
-    output.line(
-        "`lab figures run NAME` makes one, or a group; `run --quick` a quick look at all.",
-    )
+    output.line("`lab figures run NAME` makes one, or a group; `run --quick` a quick look at all.")
 }

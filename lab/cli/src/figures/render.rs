@@ -21,6 +21,9 @@ pub(crate) struct RenderArguments {
     /// The folder of results (default: figures/full, or figures/quick if that is not there)
     #[arg(long, value_name = "FOLDER")]
     results: Option<PathBuf>,
+
+    #[command(flatten)]
+    pictures: Pictures,
 }
 
 /// The page's name.
@@ -58,7 +61,7 @@ pub(crate) fn run(arguments: &RenderArguments, output: &mut Output) -> Result<()
             folder.display()
         )));
     }
-    page(&Store::open(folder), None, output)
+    page(&Store::open(folder), &arguments.pictures, None, output)
 }
 
 /// What `--json` prints.
@@ -79,15 +82,33 @@ struct WrittenFigure {
     failed: usize,
 }
 
+/// Which figures are drawn as pictures by themselves, too. Those that are there already are made again in any case.
+#[derive(Debug, clap::Args)]
+pub(super) struct Pictures {
+    /// Draw these figures as SVG files, too; without names, all (those that are there are made again in any case)
+    #[arg(long, value_name = "NAME,…", value_delimiter = ',', num_args = 0.., require_equals = true)]
+    pictures: Option<Vec<String>>,
+}
+
+impl Pictures {
+    fn wants(&self, figure: &str) -> bool {
+        self.pictures
+            .as_ref()
+            .is_some_and(|names| names.is_empty() || names.iter().any(|name| name == figure))
+    }
+}
+
 /// Reads all results of the folder, writes page, pictures and tables into it, and says what they say.
 pub(super) fn page(
     store: &Store,
+    pictures: &Pictures,
     ran: Option<&Counts>,
     output: &mut Output,
 ) -> Result<(), Failure> {
+    let mut all = store.read().map_err(wrong_store)?;
     let mut shown = Vec::new();
     for figure in catalogue::all().map_err(wrong_name)? {
-        if let Some(results) = store.read(&figure.name).map_err(wrong_store)? {
+        if let Some(results) = all.remove(&figure.name) {
             shown.push(Shown { figure, results });
         }
     }
@@ -103,9 +124,11 @@ pub(super) fn page(
     store
         .write_file(TABLES, &page::markdown(&shown))
         .map_err(wrong_store)?;
-    for (name, picture) in page::pictures(&shown) {
+    let file = |figure: &str| format!("{figure}.svg");
+    let wanted = |figure: &str| pictures.wants(figure) || store.has_file(&file(figure));
+    for (figure, picture) in page::pictures(&shown, wanted) {
         store
-            .write_file(&format!("{name}.svg"), &picture)
+            .write_file(&file(&figure), &picture)
             .map_err(wrong_store)?;
     }
     let path = written.display().to_string();

@@ -14,7 +14,7 @@ use percolog_figures::catalogue::{self, Figure, Where};
 use percolog_figures::run::{self, Laboratory, Order, Place, Progress, RunError, Size};
 use percolog_figures::store::{Build, Found, Host, Store};
 
-use super::render::{self, Counts, default_folder};
+use super::render::{self, Counts, Pictures, default_folder};
 use super::wrong::{wrong_name, wrong_store};
 
 /// Arguments of `lab figures run`.
@@ -39,6 +39,9 @@ pub(crate) struct RunArguments {
     /// The folder of results and page (default: figures/full; with --quick: figures/quick)
     #[arg(long, value_name = "FOLDER")]
     results: Option<PathBuf>,
+
+    #[command(flatten)]
+    pictures: Pictures,
 }
 
 /// Makes the figures.
@@ -68,7 +71,7 @@ pub(crate) fn run(arguments: &RunArguments, output: &mut Output) -> Result<(), F
         RunError::WouldReplaceFull { .. } => Failure::Input(error.to_string()),
         RunError::Interrupted => Failure::Work(error.to_string()),
     })?;
-    render::page(&store, Some(&counts), output)?;
+    render::page(&store, &arguments.pictures, Some(&counts), output)?;
     if counts.values().any(|(_, failed)| *failed > 0) {
         return Err(Failure::Unhealthy);
     }
@@ -85,9 +88,7 @@ pub(crate) fn laboratory() -> Result<Laboratory, Failure> {
 fn warnings(figures: &[Figure], laboratory: &Laboratory) -> Vec<String> {
     let mut warnings = Vec::new();
     if !Build::this().optimized {
-        warnings.push(
-            "this build is not optimized: its figures say little (cargo lab)".to_owned(),
-        );
+        warnings.push("this build is not optimized: its figures say little (cargo lab)".to_owned());
     }
     let simulated = figures
         .iter()

@@ -4,8 +4,8 @@ use percolog_papers::subsystem::Implementation;
 use serde::Serialize;
 
 use super::simulate::Moved;
-use percolog_cli::format;
 use crate::report::{Column, Headline, Role, Section};
+use percolog_cli::format;
 
 /// What one instrument says about a subsystem.
 #[derive(Clone, Serialize)]

@@ -228,7 +228,8 @@ impl Arguments {
         }
         if loads.is_empty() {
             return Err(Failure::Input(
-                "this trace updates none of the subsystems; `lab trace info` says what it holds".to_owned(),
+                "this trace updates none of the subsystems; `lab trace info` says what it holds"
+                    .to_owned(),
             ));
         }
         Ok(loads)

@@ -212,10 +212,7 @@ impl Source {
     }
 
     /// The parameters by which a cell replays this source; its trace is in this file.
-    pub(super) fn parameters(
-        &self,
-        file: Option<&NamedTempFile>,
-    ) -> Result<Vec<String>, Failure> {
+    pub(super) fn parameters(&self, file: Option<&NamedTempFile>) -> Result<Vec<String>, Failure> {
         let arguments = &self.arguments;
         let mut parameters = Vec::new();
         let mut give = |name: &str, value: String| parameters.push(format!("{name}={value}"));

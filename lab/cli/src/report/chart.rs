@@ -124,7 +124,6 @@ pub(crate) fn class(role: Role) -> &'static str {
     }
 }
 
-
 #[cfg(test)]
 mod tests {
     use super::*;

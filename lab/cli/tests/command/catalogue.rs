@@ -3,7 +3,7 @@
 use std::fs;
 use std::path::Path;
 use std::process::{Command, Stdio};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use serde_json::Value;
 
@@ -54,7 +54,7 @@ fn a_figure_is_made_once_and_its_page_as_often_as_wanted() {
     assert!(results.join("summary.md").is_file());
 
     // All is there.
-    let file = results.join(format!("{name}.json"));
+    let file = results.join("evaluation.jsonl");
     let before = fs::read(&file).expect("the results");
     let again = run(folder.path(), &arguments);
     assert_fine(&again);
@@ -90,10 +90,10 @@ fn what_is_wrong_is_told_in_a_line_and_left_as_it_is() {
         &["figures", "render", "--results", "results"],
         "figures run",
     );
-    let file = results.join(format!("{name}.json"));
+    let file = results.join("evaluation.jsonl");
     for (text, part) in [
-        ("{\"format\": 1, \"figu", "no results"),
-        ("{\"format\": 77}", "later version"),
+        ("{\"version\":2,\"figu", "no results"),
+        ("{\"version\":77,\"figures\":0}\n", "another version"),
     ] {
         fs::write(&file, text).expect("there is space");
         for arguments in [
@@ -112,7 +112,7 @@ fn an_interrupted_run_goes_on() {
     let folder = folder();
     let (name, cells) = smallest(folder.path());
     let arguments = ["figures", "run", &name, "--quick"];
-    let child = Command::new(assert_cmd::cargo::cargo_bin!("lab"))
+    let mut child = Command::new(assert_cmd::cargo::cargo_bin!("lab"))
         .current_dir(folder.path())
         .args(arguments)
         .stdout(Stdio::piped())
@@ -121,9 +121,8 @@ fn an_interrupted_run_goes_on() {
         .expect("the command starts");
     let unfinished = folder
         .path()
-        .join(format!("figures/quick/{name}.json.unfinished"));
-    let started = Instant::now();
-    while !unfinished.exists() && started.elapsed() < Duration::from_secs(60) {
+        .join(format!("figures/quick/unfinished/{name}.jsonl"));
+    while !unfinished.exists() && matches!(child.try_wait(), Ok(None)) {
         std::thread::sleep(Duration::from_millis(1));
     }
     let killed = Command::new("kill")
@@ -141,9 +140,9 @@ fn an_interrupted_run_goes_on() {
         "{}",
         stderr(&output)
     );
-    let whole: Value =
-        serde_json::from_slice(&fs::read(&unfinished).expect("what was found")).expect("JSON");
-    let kept = whole["cells"].as_array().expect("cells").len() as u64;
+    // A line for the version, one for the figure, one for each cell.
+    let found = fs::read_to_string(&unfinished).expect("what was found");
+    let kept = found.lines().count() as u64 - 2;
     assert!(kept >= 1 && kept < cells);
 
     let second = run(folder.path(), &arguments);

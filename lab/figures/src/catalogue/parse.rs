@@ -22,7 +22,7 @@ pub enum CatalogueError {
         what: String,
     },
     /// There is none of that name.
-    #[error("there is no figure `{name}`{}; `percolog figures list` names them", suggestion(.nearest.as_deref()))]
+    #[error("there is no figure `{name}`{}; `lab figures list` names them", suggestion(.nearest.as_deref()))]
     NoSuchFigure {
         /// What was asked for.
         name: String,

@@ -207,9 +207,9 @@ pub(crate) fn best<'s, 'a>(
 pub(crate) mod tests {
     use super::*;
     use crate::catalogue;
-    use percolog_cells::Values;
     use crate::run::{Size, places};
-    use crate::store::{Build, FORMAT, Host};
+    use crate::store::{Build, Host};
+    use percolog_cells::Values;
 
     /// A figure of the catalogue, with values that a function gives.
     pub(crate) fn shown(
@@ -234,7 +234,6 @@ pub(crate) mod tests {
             .collect();
         Shown {
             results: Results {
-                format: FORMAT,
                 figure: figure.name.clone(),
                 size: Size::Full,
                 build: Build::this(),

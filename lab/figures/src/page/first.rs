@@ -105,7 +105,7 @@ pub(super) fn screen(shown: &[Shown]) -> String {
     let mut text = String::from("<header>\n<h1>percolog: won and lost</h1>\n");
     if shown.is_empty() {
         text.push_str(
-            "<p>Nothing has been made yet: <code>percolog figures run</code>.</p>\n</header>\n",
+            "<p>Nothing has been made yet: <code>lab figures run</code>.</p>\n</header>\n",
         );
         return text;
     }
@@ -121,7 +121,7 @@ pub(super) fn screen(shown: &[Shown]) -> String {
     }
     if has_quick(shown) {
         text.push_str(
-            "<p class=\"quick\">This is a quick look: few values, measured shortly. <code>percolog figures run --full</code> makes figures to judge by.</p>\n",
+            "<p class=\"quick\">This is a quick look: few values, measured shortly. <code>lab figures run --full</code> makes figures to judge by.</p>\n",
         );
     }
     text.push_str("</header>\n");

@@ -16,7 +16,7 @@ pub use first::{Verdict, verdict};
 pub use markdown::markdown;
 
 /// How a page says who made it.
-pub const MARK: &str = r#"<meta name="generator" content="percolog figures">"#;
+pub const MARK: &str = r#"<meta name="generator" content="lab figures">"#;
 
 /// The groups, in the order of the page, and their headings.
 const GROUPS: [(&str, &str); 10] = [
@@ -93,9 +93,10 @@ pub fn html(shown: &[Shown]) -> String {
 
 /// Each chart as a picture by itself: the figure's name, and the picture.
 #[must_use]
-pub fn pictures(shown: &[Shown]) -> Vec<(String, String)> {
+pub fn pictures(shown: &[Shown], wanted: impl Fn(&str) -> bool) -> Vec<(String, String)> {
     shown
         .iter()
+        .filter(|one| wanted(&one.figure.name))
         .filter_map(|one| {
             let svg = chart::chart(one, chart::Room::Wide)?;
             Some((one.figure.name.clone(), chart::picture(&svg)))

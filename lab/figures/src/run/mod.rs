@@ -12,7 +12,7 @@ pub use laboratory::{CellError, Laboratory, SEED};
 pub use plan::{Cell, Place, Size, places};
 
 use crate::catalogue::{Figure, Need};
-use crate::store::{Build, FORMAT, Found, Host, Results, Store, StoreError};
+use crate::store::{Build, Found, Host, Results, Store, StoreError};
 
 /// What is to be made, and what it is made with.
 #[derive(Clone, Debug)]
@@ -100,9 +100,11 @@ pub fn run(
     store: &Store,
     progress: &mut dyn Progress,
 ) -> Result<(), RunError> {
+    let mut finished = store.read()?;
     let mut tasks = Vec::with_capacity(figures.len());
     for figure in figures {
-        tasks.push(task(figure, order, store)?);
+        let finished = finished.remove(&figure.name);
+        tasks.push(task(figure, finished, order, store)?);
     }
     let cells: usize = tasks.iter().map(|task| missing(task).count()).sum();
     let kept: usize = tasks.iter().map(|task| task.results.cells.len()).sum();
@@ -256,10 +258,14 @@ fn missing<'t>(task: &'t Task<'_>) -> impl Iterator<Item = &'t Place> {
 }
 
 /// What is to be done for a figure, with what an earlier run of the same kind has left.
-fn task<'f>(figure: &'f Figure, order: &Order, store: &Store) -> Result<Task<'f>, RunError> {
+fn task<'f>(
+    figure: &'f Figure,
+    finished: Option<Results>,
+    order: &Order,
+    store: &Store,
+) -> Result<Task<'f>, RunError> {
     let places = places(figure, order.size, order.host.processors);
     let mut results = Results {
-        format: FORMAT,
         figure: figure.name.clone(),
         size: order.size,
         build: order.build.clone(),
@@ -267,7 +273,6 @@ fn task<'f>(figure: &'f Figure, order: &Order, store: &Store) -> Result<Task<'f>
         seed: SEED,
         cells: Vec::new(),
     };
-    let finished = store.read(&figure.name)?;
     let unfinished = store.read_unfinished(&figure.name)?;
     if order.size == Size::Quick
         && let Some(finished) = &finished

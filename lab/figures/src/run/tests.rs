@@ -62,6 +62,11 @@ fn runs(folder: &tempfile::TempDir) -> usize {
     text.map_or(0, |text| text.lines().count())
 }
 
+/// What is kept of a complete figure.
+fn kept(store: &Store, figure: &str) -> Option<Results> {
+    store.read().expect("it can be read").remove(figure)
+}
+
 #[test]
 fn an_interrupted_run_goes_on_where_it_was() {
     let folder = tempfile::tempdir().expect("a folder");
@@ -74,12 +79,11 @@ fn an_interrupted_run_goes_on_where_it_was() {
     };
     let stopped = run(figures, &order, &laboratory, &store, &mut progress);
     assert!(matches!(stopped, Err(RunError::Interrupted)));
-    assert_eq!(store.read(&figure.name).expect("nothing is wrong"), None);
+    assert_eq!(kept(&store, &figure.name), None);
 
     let mut progress = Until::default();
     run(figures, &order, &laboratory, &store, &mut progress).expect("it goes on");
-    let results = store.read(&figure.name).expect("it can be read");
-    let results = results.expect("it is complete");
+    let results = kept(&store, &figure.name).expect("it is complete");
     let all = places(&figure, Size::Quick, order.host.processors);
     assert_eq!(progress.told, (all.len() - 2, 2));
     assert_eq!(results.cells.len(), all.len());
@@ -124,8 +128,7 @@ fn what_fails_is_in_the_results_and_tried_again() {
     let failing = Laboratory::new("/bin/false".into(), []);
     let mut progress = Until::default();
     run(figures, &order, &failing, &store, &mut progress).expect("failures are kept");
-    let results = store.read(&figure.name).expect("it can be read");
-    let results = results.expect("it is complete");
+    let results = kept(&store, &figure.name).expect("it is complete");
     assert!(results.cells.iter().all(|found| found.failure.is_some()));
     let skipped = results.cells[0].failure.as_deref().unwrap_or_default();
     assert!(skipped.contains("--features a-feature"), "{skipped}");
@@ -137,8 +140,7 @@ fn what_fails_is_in_the_results_and_tried_again() {
     let laboratory = laboratory(&folder);
     run(figures, &order, &laboratory, &store, &mut progress).expect("it works now");
     assert_eq!(progress.told.1, 0);
-    let results = store.read(&figure.name).expect("it can be read");
-    let cells = results.expect("it is complete").cells;
+    let cells = kept(&store, &figure.name).expect("it is complete").cells;
     assert!(cells[2..].iter().any(|found| found.failure.is_none()));
 }
 
@@ -154,7 +156,7 @@ fn a_cell_of_two_figures_is_run_once() {
     let mut progress = Until::default();
     run(&[one, other], &order, &laboratory, &store, &mut progress).expect("it works");
     assert_eq!(runs(&folder), wanted as usize);
-    assert!(store.read("the-same-again").expect("it is there").is_some());
+    assert!(kept(&store, "the-same-again").is_some());
 }
 
 #[test]
@@ -168,7 +170,7 @@ fn a_quick_look_does_not_take_the_place_of_a_full_run() {
         ..order()
     };
     run(figures, &full, &laboratory, &store, &mut Until::default()).expect("it works");
-    let before = store.read(&figure.name).expect("it can be read");
+    let before = kept(&store, &figure.name).expect("it is complete");
     let refused = run(
         figures,
         &order(),
@@ -178,5 +180,5 @@ fn a_quick_look_does_not_take_the_place_of_a_full_run() {
     );
     let error = refused.expect_err("it is refused").to_string();
     assert!(error.contains("--results"), "{error}");
-    assert_eq!(store.read(&figure.name).expect("it can be read"), before);
+    assert_eq!(kept(&store, &figure.name), Some(before));
 }

@@ -1,33 +1,35 @@
-//! Results: one JSON file for each figure in a folder, which is whole or not there.
+//! Results: one text file in a folder for all figures, [`FILE`], which is whole or not there.
 //!
-//! While a figure is being made, what there is of it lies in a second file beside it, with [`UNFINISHED`] behind its name, so that an
-//! interrupted run can go on, and an earlier result stays until the new one is complete. Both are written under another name and renamed.
+//! While a figure is being made, what there is of it lies in a file of its own in [`UNFINISHED`], so that an interrupted run can go on, and an
+//! earlier result stays until the new one is complete. Files are written under another name and renamed.
 
 mod host;
+mod text;
 
+use std::collections::BTreeMap;
 use std::fs;
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
 pub use host::{Build, Host};
-use serde::{Deserialize, Serialize};
+use serde::Serialize;
 use tempfile::NamedTempFile;
 
-use percolog_cells::Values;
 use crate::run::{Cell, Place, Size};
+use percolog_cells::Values;
 
-/// The version of the files' format. It goes up when older readers would misread a file.
-pub const FORMAT: u32 = 1;
+/// The version of the files' format: another one is not read.
+pub const VERSION: u32 = 2;
 
-/// What is behind the name of a figure that is not complete.
+/// The name of the file that has all complete figures.
+pub const FILE: &str = "evaluation.jsonl";
+
+/// The folder of figures that are not complete.
 pub const UNFINISHED: &str = "unfinished";
 
 /// What was found of one figure.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct Results {
-    /// The version of this format.
-    pub format: u32,
     /// Which figure.
     pub figure: String,
     /// How much of it was made.
@@ -43,15 +45,14 @@ pub struct Results {
 }
 
 /// What was found of one cell.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
+#[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Found {
     /// Whose.
     pub contender: String,
     /// The value of what varies.
     pub x: u64,
     /// The value of what else varies, in a heat map.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub row: Option<u64>,
     /// What was run.
     #[serde(flatten)]
@@ -61,15 +62,15 @@ pub struct Found {
     /// Seconds that all of them took.
     pub seconds: f64,
     /// Why there are no values, or not all.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub failure: Option<String>,
     /// It was not run, since something is missing here that it needs: the failure says what.
-    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub skipped: bool,
 }
 
 /// A [`Cell`], among the fields of what was found.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct CellFields {
     /// The machine: `here`, or a simulated one.
     pub machine: String,
@@ -183,16 +184,16 @@ pub enum StoreError {
         source: io::Error,
     },
     /// A file is not what it should be.
-    #[error("{} holds no results of a figure ({why}); move it away, or choose another folder with --results", .path.display())]
+    #[error("{} holds no results ({why}); move it away, or choose another folder with --results", .path.display())]
     Damaged {
         /// Which.
         path: PathBuf,
         /// What is wrong.
         why: String,
     },
-    /// A file was written by a later version.
-    #[error("{} was written by a later version (its format is {found}, this version knows {FORMAT}); update, or choose another folder with --results", .path.display())]
-    Later {
+    /// A file was written by another version.
+    #[error("{} was written by another version (its format is {found}, this version knows {VERSION}); use that version, or choose another folder with --results", .path.display())]
+    Version {
         /// Which.
         path: PathBuf,
         /// Its format.
@@ -244,20 +245,26 @@ impl Store {
         &self.folder
     }
 
-    fn path(&self, figure: &str) -> PathBuf {
-        self.folder.join(format!("{figure}.json"))
+    /// Whether there is a file of this name in the folder.
+    #[must_use]
+    pub fn has_file(&self, name: &str) -> bool {
+        self.folder.join(name).is_file()
+    }
+
+    fn path(&self) -> PathBuf {
+        self.folder.join(FILE)
     }
 
     fn unfinished_path(&self, figure: &str) -> PathBuf {
-        self.folder.join(format!("{figure}.json.{UNFINISHED}"))
+        self.folder.join(UNFINISHED).join(format!("{figure}.jsonl"))
     }
 
-    /// The results of a figure, if it was made.
+    /// The results of all complete figures, by name.
     ///
     /// # Errors
     /// The file cannot be read, or is none.
-    pub fn read(&self, figure: &str) -> Result<Option<Results>, StoreError> {
-        read(&self.path(figure))
+    pub fn read(&self) -> Result<BTreeMap<String, Results>, StoreError> {
+        read(&self.path())
     }
 
     /// What there is of a figure whose making was interrupted.
@@ -265,7 +272,7 @@ impl Store {
     /// # Errors
     /// As [`read`](Self::read).
     pub fn read_unfinished(&self, figure: &str) -> Result<Option<Results>, StoreError> {
-        read(&self.unfinished_path(figure))
+        Ok(read(&self.unfinished_path(figure))?.remove(figure))
     }
 
     /// Keeps what there is of a figure.
@@ -273,23 +280,31 @@ impl Store {
     /// # Errors
     /// It could not be written; what was there still is.
     pub fn write_unfinished(&self, results: &Results) -> Result<(), StoreError> {
-        self.write(&self.unfinished_path(&results.figure), &json(results))
+        let path = self.unfinished_path(&results.figure);
+        self.write(&path, &text::write([results]))
     }
 
     /// Keeps a complete figure in place of an earlier one.
     ///
     /// # Errors
-    /// It could not be written; what was there still is.
+    /// The others cannot be read, or it could not be written; what was there still is.
     pub fn finish(&self, results: &Results) -> Result<(), StoreError> {
-        self.write(&self.path(&results.figure), &json(results))?;
+        let mut all = self.read()?;
+        all.insert(results.figure.clone(), results.clone());
+        self.write(&self.path(), &text::write(all.values()))?;
         let unfinished = self.unfinished_path(&results.figure);
         match fs::remove_file(&unfinished) {
-            Err(source) if source.kind() != io::ErrorKind::NotFound => Err(StoreError::Unwritten {
-                path: unfinished,
-                source,
-            }),
-            _ => Ok(()),
+            Err(source) if source.kind() != io::ErrorKind::NotFound => {
+                return Err(StoreError::Unwritten {
+                    path: unfinished,
+                    source,
+                });
+            }
+            _ => {}
         }
+        // It stays while others are unfinished.
+        let _ = fs::remove_dir(self.folder.join(UNFINISHED));
+        Ok(())
     }
 
     /// Writes another file into the folder: a page, or a picture.
@@ -331,22 +346,17 @@ fn readable_by_all(file: &fs::File) -> io::Result<()> {
     Ok(())
 }
 
-fn json(results: &Results) -> String {
-    let mut text = serde_json::to_string_pretty(results)
-        .unwrap_or_else(|error| unreachable!("names and numbers are JSON: {error}"));
-    text.push('\n');
-    text
-}
-
-fn read(path: &Path) -> Result<Option<Results>, StoreError> {
+/// The figures in a file; none, if it is not there.
+fn read(path: &Path) -> Result<BTreeMap<String, Results>, StoreError> {
+    let damaged = |why: String| StoreError::Damaged {
+        path: path.to_path_buf(),
+        why,
+    };
     let text = match fs::read_to_string(path) {
         Ok(text) => text,
-        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(BTreeMap::new()),
         Err(source) if source.kind() == io::ErrorKind::InvalidData => {
-            return Err(StoreError::Damaged {
-                path: path.to_path_buf(),
-                why: "it is no text".to_owned(),
-            });
+            return Err(damaged("it is no text".to_owned()));
         }
         Err(source) => {
             return Err(StoreError::Folder {
@@ -355,28 +365,18 @@ fn read(path: &Path) -> Result<Option<Results>, StoreError> {
             });
         }
     };
-    #[derive(Deserialize)]
-    struct Versioned {
-        format: u32,
-    }
-    let damaged = |error: serde_json::Error| StoreError::Damaged {
-        path: path.to_path_buf(),
-        why: error.to_string(),
-    };
-    let Versioned { format } = serde_json::from_str(&text).map_err(damaged)?;
-    if format > FORMAT {
-        return Err(StoreError::Later {
+    text::read(&text).map_err(|wrong| match wrong {
+        text::Wrong::Damaged(why) => damaged(why),
+        text::Wrong::Version(found) => StoreError::Version {
             path: path.to_path_buf(),
-            found: format,
-        });
-    }
-    serde_json::from_str(&text).map(Some).map_err(damaged)
+            found,
+        },
+    })
 }
 
 #[cfg(test)]
 pub(crate) mod tests {
     use super::*;
-    use std::collections::BTreeMap;
 
     pub(crate) fn results(figure: &str) -> Results {
         let found = |contender: &str, x: u64, rates: &[f64]| Found {
@@ -398,7 +398,6 @@ pub(crate) mod tests {
             skipped: false,
         };
         Results {
-            format: FORMAT,
             figure: figure.to_owned(),
             size: Size::Quick,
             build: Build::this(),
@@ -415,15 +414,22 @@ pub(crate) mod tests {
     fn what_is_written_is_read_and_nothing_is_left() {
         let folder = tempfile::tempdir().expect("a folder");
         let store = Store::create(folder.path().join("new")).expect("it can be made");
-        assert_eq!(store.read("a").expect("nothing is wrong"), None);
-        let results = results("a");
-        store.write_unfinished(&results).expect("there is space");
-        assert_eq!(store.read("a").expect("nothing is wrong"), None);
+        assert!(store.read().expect("nothing is wrong").is_empty());
+        let (one, other) = (results("a"), results("b"));
+        store.write_unfinished(&one).expect("there is space");
+        store.write_unfinished(&other).expect("there is space");
+        assert!(store.read().expect("nothing is wrong").is_empty());
         let unfinished = store.read_unfinished("a").expect("nothing is wrong");
-        assert_eq!(unfinished.as_ref(), Some(&results));
-        store.finish(&results).expect("there is space");
+        assert_eq!(unfinished.as_ref(), Some(&one));
+        store.finish(&one).expect("there is space");
         assert_eq!(store.read_unfinished("a").expect("it is gone"), None);
-        assert_eq!(store.read("a").expect("it is there"), Some(results));
+        assert_eq!(
+            store.read_unfinished("b").expect("it is there"),
+            Some(other.clone())
+        );
+        store.finish(&other).expect("there is space");
+        let all = store.read().expect("it is there");
+        assert_eq!((&all["a"], &all["b"]), (&one, &other));
         let files = fs::read_dir(store.folder()).expect("it can be read");
         assert_eq!(files.count(), 1);
     }
@@ -443,20 +449,20 @@ pub(crate) mod tests {
     fn a_damaged_file_is_told_of_and_left_alone() {
         let folder = tempfile::tempdir().expect("a folder");
         let store = Store::create(folder.path().to_path_buf()).expect("it is there");
-        let whole = json(&results("a"));
-        let path = store.path("a");
+        let whole = text::write([&results("a")]);
+        let path = store.path();
         for (text, said) in [
             (&whole[..whole.len() / 2], "no results"),
             ("", "no results"),
-            ("[1, 2]", "no results"),
+            ("[]", "no results"),
             (&*whole.replace("\"seed\"", "\"sead\""), "no results"),
             (
-                &*whole.replace("\"format\": 1", "\"format\": 99"),
-                "later version",
+                &*whole.replace("\"version\":2", "\"version\":99"),
+                "another version",
             ),
         ] {
             fs::write(&path, text).expect("there is space");
-            let error = store.read("a").expect_err(said).to_string();
+            let error = store.read().expect_err(said).to_string();
             assert!(
                 error.contains(said) && error.contains("--results"),
                 "{error}"
@@ -465,7 +471,7 @@ pub(crate) mod tests {
             assert_eq!(fs::read_to_string(&path).expect("it is there"), text);
         }
         fs::write(&path, [0xff, 0xfe]).expect("there is space");
-        assert!(matches!(store.read("a"), Err(StoreError::Damaged { .. })));
+        assert!(matches!(store.read(), Err(StoreError::Damaged { .. })));
     }
 
     #[test]
@@ -478,7 +484,7 @@ pub(crate) mod tests {
         let store = Store::open(file);
         assert!(matches!(
             store.finish(&results("a")),
-            Err(StoreError::Unwritten { .. })
+            Err(StoreError::Folder { .. })
         ));
     }
 }

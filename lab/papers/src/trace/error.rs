@@ -58,7 +58,7 @@ pub enum TraceError {
         cause: io::Error,
     },
     /// The file does not begin as a trace does.
-    #[error("this is no percolog trace; record one with `percolog record -o FILE -- COMMAND`")]
+    #[error("this is no percolog trace; record one with `lab record -o FILE -- COMMAND`")]
     NotATrace,
     /// The file is shorter than it says itself.
     #[error("the trace is cut short {}; copy or record it again", .part.cut())]

@@ -93,8 +93,32 @@ fn finish(svg: &str, shown: &Shown, room: Room) -> String {
         },
         room.width(),
         super::escape(&label),
-        palette::classes(body)
+        compact(&palette::classes(body))
     )
+}
+
+/// The same drawing without what every element of the library's has and the style sheet says once, or what is so anyhow.
+fn compact(svg: &str) -> String {
+    const SAID: [&str; 8] = [
+        " dy=\"0.5ex\"",
+        " opacity=\"1\"",
+        " stroke=\"none\" stroke-width=\"1\"",
+        " stroke-width=\"1\"",
+        " fill=\"none\"",
+        " text-anchor=\"start\"",
+        " font-family=\"sans-serif\"",
+        // What the library makes of `TEXT`.
+        " font-size=\"13.499999999999998\"",
+    ];
+    let mut svg = svg.to_owned();
+    for said in SAID {
+        svg = svg.replace(said, "");
+    }
+    svg.replace(" \"/>", "\"/>")
+        .replace(">\n", ">")
+        .replace("\n</text>", "</text>")
+        .replace("/><", "/>\n<")
+        .replace("</text><", "</text>\n<")
 }
 
 fn attribute(svg: &str, name: &str) -> Option<String> {
