@@ -173,13 +173,12 @@ pub fn run<S: Source>(settings: Settings, place: Place) -> Result<Cell, RunError
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::time::Duration;
 
     #[test]
     fn every_heap_gives_what_was_allocated() {
         for place in [Place::Here, Place::Elsewhere] {
             for threads in [1, 3] {
-                let settings = Settings::new(threads, Duration::from_millis(1));
+                let settings = Settings::until(threads, 2000);
                 for run in [
                     run::<OurHeap>,
                     run::<RetiringHeap>,
@@ -214,7 +213,7 @@ mod tests {
 
     #[test]
     fn another_object_is_an_error() {
-        let settings = Settings::new(1, Duration::from_millis(1));
+        let settings = Settings::until(1, 2000);
         assert!(run::<Wrong>(settings, Place::Here).is_err());
     }
 }

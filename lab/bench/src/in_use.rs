@@ -213,10 +213,9 @@ mod tests {
         AtomicGauge, ContatoriGauge, CounterGauge, LongAdder, ReducerGauge, SloppyGauge,
     };
     use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
-    use std::time::Duration;
 
     fn settings(threads: usize) -> Settings {
-        Settings::new(threads, Duration::from_millis(1))
+        Settings::until(threads, 2000)
     }
 
     #[test]

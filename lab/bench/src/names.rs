@@ -290,12 +290,11 @@ pub fn after_threads<N: Names>(settings: Settings, threads: u64) -> Result<Cell,
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::time::Duration;
 
     #[test]
     fn every_table_finds_what_it_has_named() {
         for threads in [1, 3] {
-            let settings = Settings::new(threads, Duration::from_millis(1));
+            let settings = Settings::until(threads, 2000);
             for lookups in [
                 lookups::<OurNames>,
                 lookups::<SlabNames>,

@@ -92,11 +92,10 @@ mod tests {
         DashLabels, MutexFold, MutexHistogram, PercologHistogram, PercologLabels,
         RecorderHistogram, ReducerFold, ReducerOfThree, ShardedLabels,
     };
-    use std::time::Duration;
 
     #[test]
     fn every_peer_counts_what_is_folded_in() {
-        let settings = Settings::new(3, Duration::from_millis(1));
+        let settings = Settings::until(3, 2000);
         for run in [
             run::<ReducerFold>,
             run::<ReducerOfThree>,

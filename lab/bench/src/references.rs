@@ -176,11 +176,10 @@ impl<R: Reference, const WEAK: bool> Workload for Duel<R, WEAK> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::time::Duration;
 
     #[test]
     fn every_reference_is_given_back() {
-        let settings = Settings::new(3, Duration::from_millis(1));
+        let settings = Settings::until(3, 2000);
         for run in [
             clones::<Arc<u64>>,
             clones::<CoreArc<u64>>,

@@ -1,4 +1,4 @@
-//! Runs one workload on N threads for a fixed time, and checks what it left behind.
+//! Runs one workload on N threads for a fixed time or until each has done enough, and checks what it left behind.
 //!
 //! All threads are created first and wait at a gate; the cell's time runs from the first thread that passes it to
 //! the last one that finishes its block, plus the final read. Threads look at the stop flag once a block (tens to
@@ -111,6 +111,8 @@ pub struct Settings {
 pub enum Pace {
     /// For so long by the wall's clock; the final read counts.
     For(Duration),
+    /// Until each thread has done so many operations, however long that takes: for tests of what is left.
+    Operations(u64),
     /// For so many cycles of a simulated machine, each thread on the core of its number, between marks for the simulator: what a program
     /// gets that goes on, so the final read does not count. Natively the cycles are those of the processor's counter.
     Cycles {
@@ -128,6 +130,16 @@ impl Settings {
         Self {
             threads,
             pace: Pace::For(duration),
+            pinned: false,
+        }
+    }
+
+    /// So many threads, each until it has done so many operations.
+    #[must_use]
+    pub const fn until(threads: usize, operations: u64) -> Self {
+        Self {
+            threads,
+            pace: Pace::Operations(operations),
             pinned: false,
         }
     }
@@ -196,10 +208,22 @@ pub fn run<W: Workload>(
     settings: Settings,
 ) -> Result<Cell, RunError> {
     let threads = settings.threads;
+    let builder = |index| thread::Builder::new().name(format!("worker {index}"));
     match settings.pace {
-        Pace::For(duration) => run_on(structure, workload, settings, duration, |index| {
-            thread::Builder::new().name(format!("worker {index}"))
-        }),
+        Pace::For(duration) => run_on(
+            structure,
+            workload,
+            settings,
+            Until::Told(duration),
+            builder,
+        ),
+        Pace::Operations(operations) => run_on(
+            structure,
+            workload,
+            settings,
+            Until::Done(operations),
+            builder,
+        ),
         Pace::Cycles { warm_up, counted } => {
             let shift = Shift {
                 threads,
@@ -211,12 +235,21 @@ pub fn run<W: Workload>(
     }
 }
 
+/// When a thread stops.
+#[derive(Clone, Copy)]
+enum Until {
+    /// When it is told, after so long.
+    Told(Duration),
+    /// When it has done so many operations.
+    Done(u64),
+}
+
 /// [`run`], on threads as `builder` makes them.
 fn run_on<W: Workload>(
     structure: &'static str,
     workload: &W,
     settings: Settings,
-    duration: Duration,
+    until: Until,
     builder: impl Fn(usize) -> thread::Builder,
 ) -> Result<Cell, RunError> {
     let Settings {
@@ -228,8 +261,9 @@ fn run_on<W: Workload>(
         let mut handles = Vec::with_capacity(threads);
         for index in 0..threads {
             let (gate, stop) = (&gate, &stop);
-            let spawned = builder(index)
-                .spawn_scoped(scope, move || work(workload, index, pinned, gate, stop));
+            let spawned = builder(index).spawn_scoped(scope, move || {
+                work(workload, index, pinned, gate, (until, stop))
+            });
             match spawned {
                 Ok(handle) => handles.push(handle),
                 Err(source) => {
@@ -241,9 +275,11 @@ fn run_on<W: Workload>(
         }
         gate.wait_until_all_are_here(threads);
         gate.open(Signal::Work);
-        thread::sleep(duration);
-        // Relaxed: the flag carries no data; joining the threads orders what they wrote before what follows.
-        stop.store(true, Ordering::Relaxed);
+        if let Until::Told(duration) = until {
+            thread::sleep(duration);
+            // Relaxed: the flag carries no data; joining the threads orders what they wrote before what follows.
+            stop.store(true, Ordering::Relaxed);
+        }
         // Every handle is joined, also after a panic: a handle left over would make the scope panic as well.
         let joined: Vec<_> = handles.into_iter().map(|handle| handle.join()).collect();
         joined
@@ -293,7 +329,7 @@ fn work<W: Workload>(
     index: usize,
     pinned: bool,
     gate: &Gate,
-    stop: &AtomicBool,
+    (until, stop): (Until, &AtomicBool),
 ) -> Option<Done<W::Left>> {
     // Counted as present even if making the worker panics: the gate would otherwise wait for it forever.
     let arrival = Arrival(gate);
@@ -310,8 +346,15 @@ fn work<W: Workload>(
     // One block at least, also when a busy machine let this thread start after the end: a rate of zero would be no
     // statement about the structure.
     let mut operations = workload.block(&mut worker);
-    // Relaxed: see the store.
-    while !stop.load(Ordering::Relaxed) {
+    loop {
+        let goes_on = match until {
+            // Relaxed: see the store.
+            Until::Told(_) => !stop.load(Ordering::Relaxed),
+            Until::Done(enough) => operations < enough,
+        };
+        if !goes_on {
+            break;
+        }
         operations += workload.block(&mut worker);
     }
     let ended = Instant::now();
@@ -430,7 +473,7 @@ mod tests {
         }
     }
 
-    const SHORT: Settings = Settings::new(3, Duration::from_millis(5));
+    const SHORT: Settings = Settings::until(3, 1000);
 
     #[test]
     fn every_finished_block_is_counted() {
@@ -440,6 +483,7 @@ mod tests {
         };
         let cell = run("counting", &workload, SHORT).expect("the counts agree");
         assert_eq!(cell.operations, workload.total.load(Ordering::Relaxed));
+        assert_eq!(cell.operations, 3 * 1000);
         assert!(cell.rate() > 0.0);
     }
 
@@ -505,8 +549,15 @@ mod tests {
             },
             pinned: false,
         };
-        let cell = run("counting", &workload, settings).expect("the counts agree");
-        assert!(cell.operations > 0 && !cell.elapsed.is_zero());
+        // A busy machine may keep both threads for as long as operations count: then once more.
+        let cell = loop {
+            let cell = run("counting", &workload, settings).expect("the counts agree");
+            if cell.operations > 0 {
+                break cell;
+            }
+            workload.total.store(0, Ordering::Relaxed);
+        };
+        assert!(!cell.elapsed.is_zero());
         // The warm-up's are in the final state, and not in the figure.
         assert!(cell.operations < workload.total.load(Ordering::Relaxed));
         let lost = Counting {
@@ -535,7 +586,7 @@ mod tests {
             lose_one: false,
         };
         // No system has room for the last one's stack.
-        let error = run_on("counting", &workload, SHORT, Duration::ZERO, |index| {
+        let error = run_on("counting", &workload, SHORT, Until::Done(1), |index| {
             let builder = thread::Builder::new();
             if index == 2 {
                 builder.stack_size(1 << 60)

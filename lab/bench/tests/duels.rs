@@ -1,14 +1,13 @@
 //! Every structure runs every workload for a moment, and ends in the right state.
 
 use std::num::NonZeroU64;
-use std::time::Duration;
 
 use percolog_bench::counters::CounterKind;
 use percolog_bench::runner::Settings;
 use percolog_bench::sets::{Answers, Load, Pattern, Question, SetKind};
 
 fn moment(threads: usize) -> Settings {
-    Settings::new(threads, Duration::from_millis(5))
+    Settings::until(threads, 5000)
 }
 
 /// All counters in one test: they are statics, so two cells of one kind must not run at the same time.

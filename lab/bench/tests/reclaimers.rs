@@ -13,7 +13,7 @@ use percolog_bench::runner::Settings;
 const OPERATIONS: usize = 10_000;
 
 fn moment(threads: usize) -> Settings {
-    Settings::new(threads, Duration::from_millis(10))
+    Settings::until(threads, 10_000)
 }
 
 #[test]

@@ -62,7 +62,7 @@ fn trace(given: &mut Given) -> Result<(Trace, Settings), ProgramError> {
     let updates = given.number("updates", 0..=100)?;
     let settings = given.settings();
     let operations = match settings.pace {
-        Pace::For(_) => 1 << 20,
+        Pace::For(_) | Pace::Operations(_) => 1 << 20,
         Pace::Cycles { .. } => settings.threads << 12,
     };
     let updates = u32::try_from(updates).unwrap_or(100);

@@ -211,7 +211,6 @@ impl<C: Cache> Workload for Duel<C> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::time::Duration;
 
     fn keeps_what_is_asked_for<C: Cache>() {
         for (ample, at_least, at_most) in [(true, 99.0, 100.0), (false, 40.0, 95.0)] {
@@ -221,7 +220,7 @@ mod tests {
                 ample,
                 trace: 1 << 14,
             };
-            let settings = Settings::new(2, Duration::from_millis(2));
+            let settings = Settings::until(2, 2000);
             let (cell, hits) = run::<C>(settings, load).expect("every value is its key's");
             assert!(cell.operations >= BLOCK);
             assert!((at_least..=at_most).contains(&hits), "{}: {hits}", C::NAME);

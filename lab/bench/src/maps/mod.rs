@@ -237,7 +237,6 @@ impl<T: Table> Workload for Duel<T> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::time::Duration;
 
     fn does_what_a_table_does<T: Table>() {
         let table = T::new(1);
@@ -260,7 +259,7 @@ mod tests {
                     reads: 50,
                     answers,
                 };
-                let settings = Settings::new(threads, Duration::from_millis(2));
+                let settings = Settings::until(threads, 2000);
                 let cell = run::<T>(settings, load).expect("it ends in the right state");
                 assert!(cell.operations >= BLOCK);
             }

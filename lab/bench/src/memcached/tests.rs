@@ -32,7 +32,7 @@ fn load(pipeline: usize) -> Load {
 
 fn is_asked(address: SocketAddr) {
     for pipeline in [1, 25] {
-        let settings = Settings::new(2, Duration::from_millis(5));
+        let settings = Settings::until(2, 200);
         let second = || Ok(Duration::from_secs(1));
         let outcome = run("served", address, settings, load(pipeline), second)
             .expect("every answer is right");
@@ -139,7 +139,7 @@ fn a_wrong_server_is_an_error() {
             let _ = stream.shutdown(std::net::Shutdown::Write);
             let _ = stream.read_to_end(&mut Vec::new());
         });
-        let settings = Settings::new(1, Duration::from_millis(1));
+        let settings = Settings::until(1, 200);
         let one = Load { keys: 1, ..load(1) };
         let failed = run("wrong", address, settings, one, || Ok(Duration::ZERO));
         let error = failed.expect_err(answers).to_string();
@@ -150,7 +150,7 @@ fn a_wrong_server_is_an_error() {
         let listener = TcpListener::bind("127.0.0.1:0").expect("there is a free port");
         listener.local_addr().expect("it is bound")
     };
-    let settings = Settings::new(1, Duration::from_millis(1));
+    let settings = Settings::until(1, 200);
     let failed = run("nobody", nobody, settings, load(1), || Ok(Duration::ZERO));
     let error = failed.expect_err("nobody is there").to_string();
     assert!(error.contains("no connection"), "{error}");

@@ -267,7 +267,7 @@ mod tests {
 
     #[test]
     fn what_waits_behind_a_slow_operation_is_late() {
-        let settings = Settings::new(1, Duration::from_millis(60));
+        let settings = Settings::until(1, 300);
         let (_, lateness) = run::<Slow>(settings, LOAD).expect("it runs");
         let lateness = lateness.expect("there is a timetable");
         // One of ten is slow itself; of those behind it, due each 0.2 ms, nine more are late.
@@ -277,7 +277,7 @@ mod tests {
 
     #[test]
     fn a_read_that_cannot_be_right_is_an_error() {
-        let settings = Settings::new(1, Duration::from_millis(2));
+        let settings = Settings::until(1, 2000);
         let reads = |keys| Load {
             keys,
             reads: 1_000_000,
@@ -297,7 +297,7 @@ mod tests {
                     reads,
                     ..LOAD
                 };
-                let settings = Settings::new(2, Duration::from_millis(1));
+                let settings = Settings::until(2, 10);
                 for load in [
                     load,
                     Load {

@@ -207,12 +207,11 @@ impl<'d, R: Reclaimer> Workload for &'d Duel<'_, R> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::time::Duration;
 
     #[test]
     fn every_reclaimer_frees_everything_also_beside_a_reader_that_stays() {
         let trace = Trace::of(10_000, 50, 2);
-        let settings = Settings::new(2, Duration::from_millis(5));
+        let settings = Settings::until(2, 5000);
         for &kind in ReclaimerKind::ALL {
             for stalled in [false, true] {
                 let found = run(kind, &trace, settings, stalled);
