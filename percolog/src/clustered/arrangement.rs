@@ -119,8 +119,8 @@ impl<I: ?Sized + Sync + 'static> Arrangement<I> {
     }
 }
 
-/// The implementation that an object has now: for whoever [swaps](super::ObjectRef::swap) or
-/// [inspects](super::ObjectRef::inspect) it.
+/// The current implementation of an object, given to the closures of [`swap`](super::ObjectRef::swap) and
+/// [`inspect`](super::ObjectRef::inspect).
 pub struct CurrentRoot<'a, I: ?Sized> {
     pub(super) implementation: &'a dyn Implementation<I>,
 }

@@ -13,7 +13,7 @@ use alloc::sync::Arc;
 use alloc::vec::Vec;
 use core::fmt;
 
-/// What happens to calls while an implementation is made from the one that is there.
+/// The treatment of calls while an implementation is replaced.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum SwapPolicy {
@@ -33,7 +33,7 @@ pub enum SwapPolicy {
     Wait,
 }
 
-/// Why nothing was exchanged.
+/// An error of [`ObjectRef::swap`](super::ObjectRef::swap) and of changes to interposers: nothing was exchanged.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum ExchangeError {
@@ -73,7 +73,7 @@ impl From<StaleRef> for ExchangeError {
     }
 }
 
-/// An interposer that stands in front of an object: for [`ObjectRef::remove_interposer`].
+/// The identity of an interposer, for [`ObjectRef::remove_interposer`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct InterposerId(u64);
 

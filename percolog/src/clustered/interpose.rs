@@ -4,7 +4,9 @@ use core::fmt;
 
 use alloc::sync::Arc;
 
-/// What is told about each call of an object that it stands in front of. See [`ObjectRef::interpose`](super::ObjectRef::interpose).
+/// An observer of the calls of an object, which may refuse them.
+///
+/// See [`ObjectRef::interpose`](super::ObjectRef::interpose).
 ///
 /// One interposer is told by all slots at once: what it counts it should count with a [`Counter`](crate::counter::Counter) or the like.
 /// A closure that takes a [`Call`] and returns a `Result` is one that has nothing to do after a call.
@@ -62,7 +64,7 @@ impl Call {
     }
 }
 
-/// An interposer refused the call, which was not made.
+/// The error of a call that an interposer refused: it was not made.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct CallRejected {
@@ -84,8 +86,9 @@ impl fmt::Display for CallRejected {
 
 impl core::error::Error for CallRejected {}
 
-/// What a method can return when its call was refused. Methods that return anything else say themselves what that is: see
-/// [`interposable!`](crate::interposable).
+/// The return type of an interposable method: says what a refused call returns.
+///
+/// Methods that return anything else say themselves what that is: see [`interposable!`](crate::interposable).
 pub trait Answer {
     /// The answer to a refused call.
     fn rejected(rejected: CallRejected) -> Self;
@@ -108,13 +111,17 @@ impl<T, E: From<CallRejected>> Answer for Result<T, E> {
     }
 }
 
-/// An interface that interposers can be put in front of. Implemented by [`interposable!`](crate::interposable).
+/// An interface that interposers can be put in front of.
+///
+/// Implemented by [`interposable!`](crate::interposable).
 pub trait Interposable: Sync + 'static {
     /// The interposer as its callers see it.
     fn interface(interposed: &Interposed<Self>) -> &Self;
 }
 
-/// An interposer in front of a representative. It implements the interface, by [`interposable!`](crate::interposable).
+/// An interposer in front of a representative.
+///
+/// It implements the interface, by [`interposable!`](crate::interposable).
 pub struct Interposed<I: ?Sized> {
     target: Target<I>,
     interposer: Arc<dyn Interposer>,
@@ -173,7 +180,7 @@ impl<I: ?Sized> fmt::Debug for Interposed<I> {
     }
 }
 
-/// A call that an interposer lets pass.
+/// A call that an interposer has let pass.
 #[must_use = "the call is over when this is dropped"]
 pub struct PassedCall<'a, I: ?Sized> {
     interposed: &'a Interposed<I>,

@@ -1,6 +1,6 @@
-//! Clustered objects: one object to its users, a representative on every core.
+//! Clustered objects: one object to its users, with a representative on every core.
 //!
-//! Other rooms defer updates to one structure. This one is for state that should not be one structure at all: counters, caches, free lists,
+//! Other modules defer updates to one structure. This one is for state that should not be one structure at all: counters, caches, free lists,
 //! lists of what is attached, which could be taken apart by core if only their users need not know. Callers hold an [`ObjectRef`] to an *interface*, a trait. Behind
 //! it stands an *implementation*: a [`Root`], of which there is one, and *representatives*, which it makes when a slot first calls the object. One
 //! for all is an ordinary shared object; one for each slot, or each chip, is a distributed one; and which it is can change while it is in use.

@@ -25,7 +25,7 @@ use alloc::sync::Arc;
 use alloc::vec::Vec;
 use core::fmt;
 
-/// The object has been destroyed, or the reference is one of no object.
+/// The error of a reference whose object was destroyed, or that never named one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct StaleRef;
 

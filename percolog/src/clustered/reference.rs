@@ -31,7 +31,7 @@ struct Anchor {
     object: Arc<dyn Any + Send + Sync>,
 }
 
-/// Being about to call objects: while it is open, nothing is destroyed that calls in it can be using.
+/// A section in which objects can be called: while it is open, no object that calls in it can use is destroyed.
 ///
 /// It belongs to its thread; sections nest. What it costs, and what it means to keep one open, [`reclaim::Section`] says.
 #[must_use = "the section ends when this is dropped"]
@@ -83,7 +83,7 @@ impl Caller for Here<'_> {
     }
 }
 
-/// There is no room for another object.
+/// The error of [`try_create`](super::try_create): there is no room for another object.
 #[derive(Clone, Copy)]
 pub struct CreateError<R> {
     /// What was to stand behind it.
@@ -374,7 +374,7 @@ pub fn stats() -> ObjectStats {
     }
 }
 
-/// See [`stats`].
+/// Counts of objects and of memory, returned by [`stats`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct ObjectStats {

@@ -74,7 +74,7 @@ impl<P: Send + Sync> Registry<P> {
     }
 }
 
-/// The representatives that there are, while no other is made.
+/// The existing representatives of an implementation, while no other is made.
 ///
 /// Whoever needs one that has not been made waits until this is dropped; calls on the others go on. So what is gathered from them has, of a
 /// representative that comes into being meanwhile, all or nothing.
@@ -149,7 +149,7 @@ impl<P> fmt::Debug for Representatives<'_, P> {
     }
 }
 
-/// A representative's way to the others: handed to [`Root::create`], and kept in the representative.
+/// Access of a representative to all others of its implementation.
 ///
 /// ```
 /// use percolog::clustered::{self, Place, Root, Siblings};

@@ -6,7 +6,7 @@ use alloc::sync::Arc;
 use core::fmt;
 use core::marker::PhantomData;
 
-/// An implementation of an interface: the part of an object that there is once, and that makes the representatives.
+/// An implementation of an interface: the part of an object that exists once, and makes the representatives.
 ///
 /// State that all representatives need lies in an `Arc`, of which the root gives a clone to each (K42's representatives have a pointer
 /// to their root). State that one of them needs lies in it. How they come together for a sum is [`Siblings`].
@@ -74,7 +74,7 @@ pub trait Root: Send + Sync + Sized + 'static {
     fn interface(rep: &Self::Rep) -> &Self::Interface;
 }
 
-/// Which slots have a representative in common.
+/// The assignment of slots to representatives.
 #[derive(Clone, Copy)]
 #[non_exhaustive]
 pub enum Placement {
@@ -115,7 +115,7 @@ impl fmt::Debug for Placement {
     }
 }
 
-/// What a representative is made for.
+/// The place of a representative: the slot it is made for, and its number.
 pub struct Place<'a, P> {
     slot: CoreId,
     number: usize,
@@ -159,7 +159,7 @@ impl<P> fmt::Debug for Place<'_, P> {
     }
 }
 
-/// An ordinary value behind an interface, as it is: one representative, which all slots use.
+/// A [`Root`](super::Root) with one representative, which all slots use.
 ///
 /// The first step: callers hold a reference to the interface, and the value can be replaced by something that is distributed without
 /// one of them noticing.
@@ -227,7 +227,7 @@ impl<T, I: ?Sized> fmt::Debug for Shared<T, I> {
     }
 }
 
-/// Values made by a function, where the representatives need not know of one another.
+/// A [`Root`](super::Root) whose representatives are independent values, each made by one function.
 ///
 /// ```
 /// use percolog::clustered::{self, Distributed, Placement};

@@ -1,4 +1,4 @@
-//! What people take off the shelf: structures of everyday shape that are made of the rooms below.
+//! Ready-made concurrent collections: maps, sets, queues, caches, registries.
 //!
 //! Each says which queue it uses and why, in which order its updates take effect, what they cost in lines
 //! moved between cores, and from where on it cannot be faster (its *sustained ceiling*).

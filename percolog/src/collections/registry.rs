@@ -1,4 +1,4 @@
-//! What is there now: entries that are registered and unregistered from anywhere, and listed rarely.
+//! A registry of entries that come and go on all cores, and are listed rarely.
 //!
 //! ```
 //! use percolog::collections::Registry;
@@ -53,7 +53,7 @@ use core::hash::{BuildHasherDefault, Hasher};
 use core::ops::Deref;
 use hashbrown::HashMap;
 
-/// Entries that come and go on all cores, and are listed rarely.
+/// A registry of entries that come and go on all cores, and are listed rarely.
 ///
 /// See the [module](self) for an example, the order, the queue and the cost.
 ///
@@ -268,7 +268,9 @@ impl<T: Send, E: Environment> fmt::Debug for Registry<T, E> {
     }
 }
 
-/// An entry's time in a [`Registry`], which ends when this is dropped. `R` is the pointer to the registry.
+/// A handle of an entry in a [`Registry`]: the entry is removed when this is dropped.
+///
+/// `R` is the pointer to the registry.
 ///
 /// It may be dropped on another thread, and while this thread holds a listing. One that is forgotten leaves its entry registered.
 #[must_use = "the entry is unregistered as soon as this is dropped"]
@@ -321,7 +323,7 @@ impl<R: Deref<Target: Unregister>> fmt::Debug for Registration<R> {
     }
 }
 
-/// Everybody in a [`Registry`] at one moment.
+/// All entries of a [`Registry`] at one moment.
 #[must_use = "others can list as soon as this is dropped"]
 pub struct Listing<'a, T> {
     entries: Synchronized<'a, Entries<T>>,

@@ -1,4 +1,4 @@
-//! What a deferred structure showed last, to be read at once.
+//! Published snapshots of a deferred structure, for readers that tolerate stale data.
 //!
 //! Future work of both papers that the logs come from: readers that can do with a state that is a little old need
 //! not pay for bringing the logs together, nor wait for who does.
@@ -19,8 +19,7 @@ use core::ops::Deref;
 use core::time::Duration;
 use std::time::Instant;
 
-/// A deferred structure with a published view of it: updates are logged as before, and readers see the last view at
-/// once, through a [section](crate::reclaim), without a lock and without a shared write.
+/// A deferred structure with a published snapshot, for readers that tolerate stale data.
 ///
 /// The view is whatever you make of the structure: a copy, a sum, the ten largest. It is made anew by
 /// [`refresh`](Self::refresh), which a [timer](crate::engine::DrainThread) can call.
@@ -84,7 +83,7 @@ struct Published<V> {
     changes: u64,
 }
 
-/// A view, for as long as the section lasts in which it was found.
+/// A reference to a published snapshot, for as long as its section lasts.
 pub struct SnapshotRef<'s, V>(Ref<'s, Published<V>>);
 
 impl<V> Deref for SnapshotRef<'_, V> {
@@ -101,7 +100,9 @@ impl<V: fmt::Debug> fmt::Debug for SnapshotRef<'_, V> {
     }
 }
 
-/// A deferred structure that views can be made of. [`Logged`] and [`Deferred`] are; the trait is not for others.
+/// A structure that snapshots can be made of: [`Logged`] or [`Deferred`]; sealed.
+///
+/// [`Logged`] and [`Deferred`] are; the trait is not for others.
 pub trait SnapshotSource: sealed::Look + Drain {}
 
 mod sealed {

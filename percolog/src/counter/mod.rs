@@ -117,7 +117,7 @@ mod global {
         },
     };
 
-    /// A counter that threads add to without disturbing each other.
+    /// A counter that any number of threads add to without contention, with an exact sum.
     ///
     /// Before: each increment fetches the counter's line from whichever processor incremented last.
     ///

@@ -1,4 +1,4 @@
-//! Barriers of unequal cost: nothing for who comes often, a system call for who comes rarely.
+//! Asymmetric barriers: free on the frequent side, a system call on the rare side.
 //!
 //! Where one side stores and then loads, and the other side does so too, with the two words
 //! exchanged (*I am inside; what has changed?* against *it has changed; who is inside?*), each side
@@ -50,7 +50,7 @@ use crate::sync::atomic;
 use crate::sync::global::{AtomicU8, Ordering};
 use core::fmt;
 
-/// How the two sides of an exchange of stores and loads are kept in order.
+/// The kind of barrier that this process uses.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum BarrierMode {

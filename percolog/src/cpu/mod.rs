@@ -1,4 +1,4 @@
-//! Which slot am I on, what time is it, and my slot's own storage; barriers, and `fork`.
+//! Slot numbers, time stamps, per-slot storage, asymmetric barriers, and `fork` handling.
 //!
 //! A *slot* is the place an update is written to. Two threads that run at the same time are normally
 //! on different slots, so that no two processors write one line; but a slot is never exclusive: a
@@ -111,7 +111,7 @@ impl fmt::Display for CoreId {
     }
 }
 
-/// Where slot numbers come from.
+/// The source of slot numbers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum SlotSource {

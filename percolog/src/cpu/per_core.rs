@@ -9,7 +9,7 @@ use core::fmt;
 use core::marker::PhantomData;
 use core::ptr;
 
-/// One isolated `T` a slot, made when the slot first touches it.
+/// Per-core storage: one isolated `T` a slot, made when the slot first uses it.
 ///
 /// Places are separate allocations, aligned to [`LINE_SIZE`] and padded to a multiple of it, so two
 /// slots never write one line. An untouched place costs nothing, an untouched `PerCore` costs its own

@@ -3,7 +3,7 @@
 #[cfg(not(feature = "std"))]
 use super::{CoreId, SlotSource};
 
-/// What percolog needs to know of the machine when there is no operating system below it.
+/// The machine as percolog sees it where there is no operating system.
 ///
 /// With the `std` feature the operating system is asked instead, and an implementation has no effect.
 ///

@@ -29,7 +29,7 @@ pub fn count() -> usize {
     counted
 }
 
-/// An environment variable that percolog reads and cannot use; it is then treated as unset.
+/// An environment variable with a value that percolog cannot use: it is treated as unset.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct InvalidVariable {
     /// The variable's name.
@@ -92,7 +92,7 @@ pub fn invalid_variables() -> Vec<InvalidVariable> {
     .collect()
 }
 
-/// The system refused to say or to change where a thread may run.
+/// An error of the system when a thread's affinity is read or changed.
 #[derive(Debug)]
 pub struct AffinityError {
     cause: std::io::Error,

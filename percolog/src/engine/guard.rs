@@ -7,7 +7,7 @@ use core::mem::ManuallyDrop;
 use core::ops::{Deref, DerefMut};
 use core::ptr::NonNull;
 
-/// The state with every finished update in it, for this thread alone.
+/// An exclusive guard of the state, with every finished update in it.
 ///
 /// While it lives, updates go on being queued; they are not in it. Reads and writes through it take
 /// effect at the instant the guard was given out. Dropping it while the thread panics poisons the
@@ -21,7 +21,7 @@ pub struct Synchronized<'a, S> {
     marker: PhantomData<(&'a mut S, *mut ())>,
 }
 
-/// The state with every finished update in it, shared with other readers.
+/// A shared guard of the state, with every finished update in it.
 #[must_use = "the object is free again as soon as the guard is dropped"]
 pub struct ReadGuard<'a, S> {
     door: Door<'a>,
@@ -145,7 +145,7 @@ impl<S: fmt::Display> fmt::Display for ReadGuard<'_, S> {
     }
 }
 
-/// A guard was not given out, or only with a warning.
+/// An error of asking for a guard.
 #[non_exhaustive]
 pub enum SynchronizeError<G> {
     /// Somebody else has the object, and still had it when patience ran out. Nothing was merged.

@@ -21,7 +21,7 @@ pub enum Policy {
     MergeOrDiscard,
 }
 
-/// What happens to pending operations when the object is dropped.
+/// The treatment of pending operations when the object is dropped.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 #[non_exhaustive]
 pub enum OnDrop {
@@ -62,7 +62,7 @@ impl Options {
     }
 }
 
-/// The operation was not queued, and here it is.
+/// The error of queueing an operation, with the operation.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub struct Full<O> {
     /// What could not be queued.
@@ -71,7 +71,7 @@ pub struct Full<O> {
     pub reason: FullReason,
 }
 
-/// Why an operation was not queued.
+/// The reason why an operation was not queued.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum FullReason {

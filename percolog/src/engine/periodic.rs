@@ -12,7 +12,7 @@ use std::sync::{Condvar, Mutex, PoisonError};
 use std::thread::{Builder, JoinHandle};
 use std::time::Instant;
 
-/// Something with updates pending, which a maintenance thread can see to.
+/// A structure with pending updates that a maintenance thread can execute.
 pub trait Drain {
     /// Executes up to `budget` pending updates, if nobody else has the object. Never waits for a guard, and
     /// passes on no panic.
@@ -38,7 +38,7 @@ impl<P: Deref<Target: Drain>> Drain for Pin<P> {
     }
 }
 
-/// A thread that drains objects at an interval, until this is dropped.
+/// A background thread that drains objects at an interval, until this is dropped.
 ///
 /// The published patches of LDU have such a timer, of 100 milliseconds or a second. Without one, updates that
 /// nobody reads are merged when a slot's queue is at its limit; which keeps what is pending small enough for

@@ -5,7 +5,7 @@ use crate::sync::const_fn;
 use crate::sync::global::{AtomicU64, Ordering};
 use core::time::Duration;
 
-/// What an object's deferred updates have cost so far.
+/// Statistics of an object's logs: what its deferred updates have cost.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct LogStats {
@@ -34,7 +34,7 @@ pub struct LogStats {
     pub clock_violations: u64,
 }
 
-/// What an object has asked of the allocator and not given back, in bytes.
+/// The memory that an object has allocated for its logs, in bytes.
 ///
 /// To the byte: the sizes that were asked for. What the allocator adds (headers, rounding, what it keeps for
 /// itself) is not in it, nor is the object's own size, nor what the structure and queued operations own.
@@ -56,7 +56,7 @@ impl MemoryUsage {
     }
 }
 
-/// What one call of `drain` has done.
+/// The result of a call of `drain`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Drained {

@@ -7,7 +7,7 @@ use core::borrow::Borrow;
 use core::cmp::Ordering;
 use core::fmt;
 
-/// A structure that entries are put into and taken out of, by one thread at a time.
+/// A structure of linked entries, used by one thread at a time.
 ///
 /// [`Deferred`](super::Deferred) calls it while it merges: `insert` and `remove` in no particular order
 /// between entries, and for each entry only what is left of the updates since the last merge. What these
@@ -34,7 +34,7 @@ pub trait Container {
     }
 }
 
-/// Entries in no particular order: insertion and removal take constant time.
+/// A container without order: insertion and removal take constant time.
 ///
 /// What a reverse map or a list of open files needs: somebody who looks at all of them.
 pub struct Bag<T> {
@@ -111,7 +111,7 @@ impl<T: fmt::Debug> fmt::Debug for Bag<T> {
     }
 }
 
-/// Entries sorted by their items; equal ones are all kept.
+/// A container sorted by its items; equal ones are all kept.
 ///
 /// A key cannot change while it is in here, since what is in an entry cannot
 /// ([`Entry::rekey`] makes another entry).

@@ -53,7 +53,7 @@ pub struct Deferred<C: Container, E: Environment = Native> {
     identity: Identity,
 }
 
-/// Which log entries are put into.
+/// The kind of log: one a core, or one for all.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 #[non_exhaustive]
 pub enum Variant {
@@ -76,7 +76,7 @@ impl<C: Container> Deferred<C> {
     }
 }
 
-/// Limits, policies and variant of a [`Deferred`] container.
+/// A builder of a [`Deferred`] container.
 ///
 /// ```
 /// use percolog::ldu::{Bag, Deferred, DeferredBuilder, Entry, Variant};

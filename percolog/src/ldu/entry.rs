@@ -146,7 +146,7 @@ impl<T> From<T> for Entry<T> {
     }
 }
 
-/// An entry as its [`Container`](super::Container) has it.
+/// An entry inside its [`Container`](super::Container).
 ///
 /// A member keeps its entry. Dropping it takes the entry out of the container: if nothing else has been
 /// asked for since, the entry is in no container then.
@@ -264,7 +264,7 @@ impl<T: fmt::Debug> fmt::Debug for Member<T> {
     }
 }
 
-/// An update was refused, and has changed nothing.
+/// The error of an insertion or removal: nothing has changed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum UpdateError {

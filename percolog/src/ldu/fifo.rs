@@ -12,8 +12,7 @@ use alloc::collections::BTreeMap;
 use core::fmt;
 use core::ops::Deref;
 
-/// A queue that entries are put at the end of, may be taken out of before their turn, and come out of at
-/// the front, in order.
+/// A first-in, first-out queue of entries that can be removed before their turn.
 ///
 /// An insertion takes a time stamp, and that is all that is ordered: a removal needs none, and what was put
 /// in and taken out again between two looks cancels in the log, as in [`Deferred`]. What
@@ -52,7 +51,7 @@ pub struct Fifo<T: Send + Sync, E: Environment = Native> {
     line: Deferred<Line<T>, E>,
 }
 
-/// What a [`Fifo`]'s entries are of: an item and when it was pushed.
+/// An item of a [`Fifo`], with the time stamp of its push.
 #[derive(Debug)]
 pub struct Stamped<T> {
     stamp: AtomicU64,
@@ -337,7 +336,7 @@ impl<T: Send + Sync, E: Environment> fmt::Debug for Fifo<T, E> {
     }
 }
 
-/// The front of a [`Fifo`], for this thread alone.
+/// An exclusive guard of the front of a [`Fifo`].
 ///
 /// What is in the queue's order may be out of date: an entry that was removed and pushed again while the guard
 /// was being made has a new stamp already, while others that were pushed before that are still in their

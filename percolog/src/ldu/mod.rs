@@ -1,4 +1,4 @@
-//! Containers whose updates cancel each other, without time stamps.
+//! Logged containers whose insertions and removals cancel each other, without time stamps.
 //!
 //! A [`Deferred`] container is one that many threads put [entries](Entry) into and take them out of, and
 //! that is looked at now and then: the mappings of a file, the timers that are set, the connections that

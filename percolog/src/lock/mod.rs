@@ -1,4 +1,4 @@
-//! The lock of one node, in a structure that is looked up without locks.
+//! Per-node locks for structures that are read without locks.
 //!
 //! Where a lookup takes no lock, whoever has found a node can be late: when it comes to lock the
 //! node, somebody else may have taken the node out of the structure and freed it. An ordinary lock
@@ -118,7 +118,9 @@ const POISONED: u32 = 4;
 /// The node was freed. The last value of the word, beside `POISONED`.
 const FREED: u32 = 8;
 
-/// The lock of one node. See the [module](self).
+/// A one-word mutex for a node that can be freed.
+///
+/// See the [module](self).
 ///
 /// It lies in the node that it is the lock of. Of what it protects it knows nothing: fields that
 /// are read without the lock are atomics, the others lie in an `UnsafeCell`.
@@ -126,7 +128,7 @@ pub struct NodeLock {
     word: ParkingWord,
 }
 
-/// The lock is held until this is dropped, or [freed](Self::release_and_free) with its node.
+/// A guard of a [`NodeLock`]: unlocks when it is dropped, or [freed](Self::release_and_free) with its node.
 #[must_use = "the lock is released when this is dropped"]
 pub struct NodeGuard<'a> {
     lock: &'a NodeLock,
@@ -139,7 +141,7 @@ pub struct NodeGuard<'a> {
 // SAFETY: `&NodeGuard` only says whether the lock is poisoned.
 unsafe impl Sync for NodeGuard<'_> {}
 
-/// Why a lock was not simply taken.
+/// The error of [`NodeLock::lock`].
 pub enum LockError<'a> {
     /// The node was freed: it is not in the structure any more. Look it up again, or give up.
     Freed,
@@ -149,7 +151,7 @@ pub enum LockError<'a> {
     Poisoned(NodeGuard<'a>),
 }
 
-/// Why a lock was not simply taken by [`NodeLock::try_lock`].
+/// The error of [`NodeLock::try_lock`].
 pub enum TryLockError<'a> {
     /// Somebody else holds the lock.
     WouldBlock,
@@ -159,7 +161,7 @@ pub enum TryLockError<'a> {
     Poisoned(NodeGuard<'a>),
 }
 
-/// A node was marked as freed that nothing is said about: [`NodeGuard::release_as_freed`].
+/// A proof that a node without a link was marked as freed: see [`NodeGuard::release_as_freed`].
 #[must_use = "the node is marked as freed, and still has to be retired"]
 #[derive(Debug)]
 pub struct Freed(());

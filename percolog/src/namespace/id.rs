@@ -7,7 +7,7 @@ use core::marker::PhantomData;
 use core::num::NonZeroU32;
 use core::ops::Range;
 
-/// The name of a value in a [`Namespace`](super::Namespace): an index, and the generation of the value among those that had this index.
+/// An id of a value in a [`Namespace`](super::Namespace): an index and a generation.
 ///
 /// Eight bytes, as an `Option` too. Ids are ordered by their index. The [bits](Self::to_bits) can be handed to whoever uses the
 /// program: what comes back may be anything, and is looked up safely.
@@ -101,7 +101,7 @@ impl<T> fmt::Debug for Id<T> {
     }
 }
 
-/// Values under consecutive indices, put in by one call of [`insert_extent`](super::Namespace::insert_extent).
+/// A range of values under consecutive ids, inserted by one [`insert_extent`](super::Namespace::insert_extent).
 ///
 /// A name of all of them, no more: the members are values like others, can be removed one by one, and are not removed when this
 /// is dropped.
@@ -182,7 +182,7 @@ impl<T> fmt::Debug for Extent<T> {
     }
 }
 
-/// The id names nothing: what it named was removed, or it never named anything here.
+/// The error of an id whose value was removed, or that never named one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct StaleId;
@@ -195,7 +195,7 @@ impl fmt::Display for StaleId {
 
 impl core::error::Error for StaleId {}
 
-/// Why there is no id.
+/// The reason why there is no id.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum InsertReason {
@@ -232,7 +232,7 @@ impl fmt::Display for InsertReason {
 
 impl core::error::Error for InsertReason {}
 
-/// There is no id for the value, which comes back.
+/// The error of inserting a value, with the value: there is no id for it.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub struct InsertError<T> {
     /// What was to be inserted.

@@ -7,7 +7,7 @@ use core::marker::PhantomData;
 use super::id::Id;
 use super::table::Table;
 
-/// The values of a namespace, in the order of their indices: see [`Namespace::iter`](super::Namespace::iter).
+/// An iterator over the values of a [`Namespace`](super::Namespace), in the order of their indices.
 pub struct NamespaceIter<'s, T> {
     table: &'s Table<T>,
     next: u32,

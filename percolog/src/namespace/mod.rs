@@ -1,4 +1,4 @@
-//! Namespaces: ids for values, looked up without a store to a shared line.
+//! Namespaces: generational ids for values, looked up without a store to a shared line.
 //!
 //! A server hands out names for what it keeps: file descriptors, handles, session numbers, frames, pages of an address
 //! space. Every request begins with such a number and needs the object that it names; and what the number names may just be

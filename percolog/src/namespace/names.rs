@@ -32,7 +32,7 @@ impl Time for Domain {
     }
 }
 
-/// How a [`Namespace`] is made.
+/// A builder of a [`Namespace`].
 ///
 /// ```
 /// use percolog::namespace::{NamespaceBuilder, Namespace, InsertReason};
@@ -84,7 +84,7 @@ impl Default for NamespaceBuilder {
     }
 }
 
-/// Ids for values, looked up without a store to a shared line.
+/// A table of values by generational id, looked up without a store to a shared line.
 ///
 /// See the [module](super) for an example, the contract and the costs.
 pub struct Namespace<'d, T> {
@@ -292,7 +292,7 @@ impl<T: fmt::Debug> fmt::Debug for Namespace<'_, T> {
     }
 }
 
-/// Lookups of a [`Namespace`] in one section: see [`Namespace::within`].
+/// A view of a [`Namespace`] for lookups in one section.
 pub struct Lookup<'s, T> {
     table: &'s Table<T>,
     beginning: Beginning,
@@ -331,7 +331,7 @@ impl<T> fmt::Debug for Lookup<'_, T> {
     }
 }
 
-/// A value that was just removed: nobody finds it any more, and sections may still read it.
+/// A value that was just removed: it cannot be found any more, and sections may still read it.
 ///
 /// It is given up when this is dropped. If this is forgotten, the value is never dropped, and its id not used again.
 pub struct RemovedValue<'n, T: Send + Sync> {
@@ -364,7 +364,7 @@ impl<T: Send + Sync + fmt::Debug> fmt::Debug for RemovedValue<'_, T> {
     }
 }
 
-/// What a [`Namespace`] has and has done.
+/// Statistics of a [`Namespace`].
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct NamespaceStats {

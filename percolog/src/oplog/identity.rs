@@ -44,7 +44,7 @@ impl fmt::Debug for RemoveToken {
     }
 }
 
-/// A new identity: the right to add it and the right to remove it.
+/// Returns a new identity: the right to add it and the right to remove it.
 ///
 /// ```
 /// use percolog::oplog::{Absorb, AddToken, RemoveToken, Logged, Operation, token_pair};

@@ -49,7 +49,7 @@ pub struct LogCache<S, O: Operation<S>, E = Native> {
     cache: Cache<S, Log<O>, E>,
 }
 
-/// How large a [`LogCache`] is, and what the limits of its objects are.
+/// A builder of a [`LogCache`].
 #[derive(Debug, Clone, Copy)]
 #[must_use]
 pub struct LogCacheBuilder {

@@ -89,7 +89,7 @@ impl<S, O: Operation<S>> Logged<S, O> {
     }
 }
 
-/// Limits and policies of a [`Logged`].
+/// A builder of a [`Logged`]: limits and policies.
 #[derive(Debug, Clone, Copy)]
 #[must_use]
 pub struct LoggedBuilder {

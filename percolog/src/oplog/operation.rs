@@ -75,7 +75,7 @@ pub trait Operation<S>: Send + Sized {
     }
 }
 
-/// Which earlier operations an operation makes unnecessary.
+/// The earlier operations that an operation makes unnecessary.
 #[derive(Debug)]
 #[non_exhaustive]
 pub enum Absorb<'a> {

@@ -34,7 +34,7 @@ use crate::sync::atomic::{AtomicPtr, Ordering};
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Stamp(u64);
 
-/// What sections and retired objects belong to: one for a data structure, or for a whole system.
+/// A reclamation domain: what sections and retired objects belong to.
 ///
 /// See the [module](super) for the idea and an example.
 ///

@@ -1,7 +1,7 @@
 //! Grace periods of the program's own.
 
-/// What has to have happened, besides that every section which could see an object has ended, before
-/// the object is destroyed or reused.
+/// An additional grace period of a domain: what has to have happened, besides the end of sections, before objects are
+/// destroyed.
 ///
 /// The kernel that unmaps a page may give the frame to somebody else only when no processor has the
 /// old translation in its TLB any more; that has nothing to do with sections. With a grace period of

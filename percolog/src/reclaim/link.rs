@@ -11,7 +11,7 @@ use super::section::InSection;
 use super::stalled::StalledSection;
 use crate::sync::atomic::{AtomicPtr, Ordering};
 
-/// Where objects lie, and how they are destroyed: in a box of their own ([`Boxed`]), or in a [slab](crate::slab::InSlab).
+/// A kind of memory that objects lie in: a box ([`Boxed`]), or a [slab](crate::slab::InSlab).
 ///
 /// # Safety
 /// `destroy` may be called on any thread, and makes no use of the object after it has dropped it.
@@ -23,7 +23,7 @@ pub unsafe trait Memory: 'static {
     unsafe fn destroy<T>(object: NonNull<T>);
 }
 
-/// The memory of a `Box`.
+/// The [kind of memory](Memory) of a `Box`.
 #[derive(Debug, Clone, Copy)]
 pub enum Boxed {}
 
@@ -35,7 +35,7 @@ unsafe impl Memory for Boxed {
     }
 }
 
-/// An object on the heap that nobody else has: not linked yet, or not any more.
+/// An owning pointer to an object that is not linked.
 ///
 /// *Cost:* making one allocates, as a `Box` does; [`Slab::insert`](crate::slab::Slab::insert) makes others.
 pub struct Owned<T, M: Memory = Boxed> {
@@ -188,7 +188,7 @@ impl<T: fmt::Debug, M: Memory> fmt::Debug for Unlinked<T, M> {
     }
 }
 
-/// The domain is full: [`Domain::try_retire`](super::Domain::try_retire) hands the object back.
+/// The error of [`Domain::try_retire`](super::Domain::try_retire), with the object: the domain is full.
 pub struct DomainFull<T, M: Memory = Boxed> {
     /// What was to be retired.
     pub unlinked: Unlinked<T, M>,
@@ -223,8 +223,7 @@ impl<T, M: Memory> fmt::Display for DomainFull<T, M> {
 
 impl<T, M: Memory> core::error::Error for DomainFull<T, M> {}
 
-/// A reference to an object that was found in a section, good for as long as the section and the link
-/// through which it was found are.
+/// A reference to an object that was found in a section.
 pub struct Ref<'s, T> {
     /// What the link said, and not a reference: [`Link::relink`] puts it into another link, from which the object is taken out
     /// with all that was allocated for it.
@@ -278,7 +277,7 @@ impl<T: fmt::Debug> fmt::Debug for Ref<'_, T> {
     }
 }
 
-/// A place that leads to an object or to none, read in sections and changed at any time.
+/// An atomic pointer to an object or to none, read in sections and changed at any time.
 ///
 /// Reading is one load. A link owns what an [`Owned`] put there, but does not destroy it when it is
 /// dropped: in a list that is changed by [relinking](Self::relink) several links can lead to one
@@ -310,7 +309,7 @@ unsafe impl<T: Send + Sync, M: Memory> Sync for Link<T, M> {}
 // SAFETY: as above.
 unsafe impl<T: Send + Sync, M: Memory> Send for Link<T, M> {}
 
-/// What [`Link::compare_exchange`] found instead: nothing was changed.
+/// The error of [`Link::compare_exchange`]: nothing was changed.
 pub struct CompareExchangeError<'s, T, M: Memory = Boxed> {
     /// What the link leads to.
     pub found: Option<Ref<'s, T>>,

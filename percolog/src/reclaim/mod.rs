@@ -1,4 +1,4 @@
-//! Parallel sections: lookups that store to no shared line, frees that never wait.
+//! Safe memory reclamation with parallel sections: reads store to no shared line, frees never wait.
 //!
 //! A structure that is read without locks cannot free what it takes out: somebody may still be
 //! reading it. Counting the readers would make them fight over the count. Here time decides. A thread

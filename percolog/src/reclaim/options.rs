@@ -5,7 +5,7 @@ use core::fmt;
 use super::grace::GracePeriod;
 use super::stalled::{StalledSection, Verdict};
 
-/// What a domain tells the time by.
+/// The clock of a domain.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 #[non_exhaustive]
 pub enum DomainClock {
@@ -62,8 +62,7 @@ impl Default for Optimizations {
     }
 }
 
-/// What happens to a thread that retires an object when the domain holds as much as its cap allows,
-/// and nothing can be reclaimed.
+/// The policy of a domain at its cap.
 #[derive(Debug, Clone, Copy, Default)]
 #[non_exhaustive]
 pub enum WhenFull {
@@ -86,7 +85,7 @@ pub enum WhenFull {
     Ask(fn(&StalledSection) -> Verdict),
 }
 
-/// How a [`Domain`](super::Domain) does its work; see [`Domain::with`](super::Domain::with).
+/// Options of a [`Domain`](super::Domain), for [`Domain::with`](super::Domain::with).
 ///
 /// ```
 /// use percolog::reclaim::{DomainClock, Domain, DomainOptions, WhenFull};

@@ -6,8 +6,7 @@ use super::domain::Domain;
 use super::link::{DomainFull, Link, Owned, Ref};
 use super::section::InSection;
 
-/// A value that many threads read at any time, without writing a shared line, and that is replaced
-/// whole now and then: a configuration, a routing table, a snapshot.
+/// A value that many threads read at any time, without writing a shared line, and that is replaced whole now and then.
 ///
 /// Everything is safe here: the value is linked in one place only, and read in sections of its own domain only.
 ///

@@ -9,8 +9,7 @@ use super::open::Mark;
 use super::records::Record;
 use crate::cpu::Native;
 
-/// A parallel section: while it is open, nothing that it can have found in its
-/// [`Domain`] is destroyed.
+/// A read-side critical section: while it is open, no object found in its [`Domain`] is destroyed.
 ///
 /// It belongs to its thread, and sections nest: the outermost one counts, and the inner ones cost two
 /// additions. Several domains can be entered at once, and left in any order. A thread that loses its
@@ -93,8 +92,7 @@ impl fmt::Debug for Section<'_> {
     }
 }
 
-/// A section that is an object of its own: it can be sent to another thread, and kept across
-/// suspensions of an asynchronous task.
+/// A section that can be sent to another thread, and kept across suspensions of an asynchronous task.
 ///
 /// *Progress:* lock-free. *Cost:* as a [`Section`], and one atomic update at either end.
 ///
@@ -146,7 +144,7 @@ impl fmt::Debug for OwnedSection<'_> {
     }
 }
 
-/// Proof of being inside a section of some [`Domain`]: a [`Section`] or an [`OwnedSection`].
+/// A proof of being inside a section of some [`Domain`]: a [`Section`] or an [`OwnedSection`].
 pub trait InSection: sealed::InSection {
     /// Whether the section is one of this domain.
     fn is_of(&self, domain: &Domain) -> bool;

@@ -41,7 +41,7 @@ impl fmt::Display for StalledSection {
     }
 }
 
-/// What the program decides about a full domain; see [`WhenFull::Ask`](super::WhenFull::Ask).
+/// A decision of the program about a full domain.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Verdict {
     /// Wait a little, and ask again if there is still no room.
@@ -52,7 +52,7 @@ pub enum Verdict {
     Exceed,
 }
 
-/// Waiting for sections to end took too long.
+/// The error of [`Domain::synchronize_for`](super::Domain::synchronize_for): sections did not end in time.
 #[cfg(feature = "std")]
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct TimedOut {

@@ -4,8 +4,9 @@ use super::options::DomainClock;
 use super::stalled::StalledSection;
 use crate::cpu::barrier;
 
-/// What [`Domain::stats`](super::Domain::stats) returns. Numbers of different threads are read one
-/// after the other, while those go on.
+/// Statistics of a [`Domain`](super::Domain), returned by [`Domain::stats`](super::Domain::stats).
+///
+/// Numbers of different threads are read one after the other, while those go on.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct DomainStats {

@@ -12,7 +12,7 @@ use core::cmp::Reverse;
 use core::fmt;
 use core::hash::Hash;
 
-/// Counts by key, such as a metric's labels, that threads add to without disturbing each other.
+/// A map of counters by key, such as a metric's labels, that threads add to without contention.
 ///
 /// Before: a sharded map of atomics. A hot key's count is one word, which every thread writes, behind a lock that every
 /// thread writes as well.
@@ -99,7 +99,7 @@ struct Share<K> {
     all: Option<Arc<Isolated<Set<K>>>>,
 }
 
-/// What a [`CounterMap`] had counted at one moment.
+/// The counts of a [`CounterMap`] at one moment.
 #[derive(Debug, Clone)]
 pub struct CounterMapSnapshot<K> {
     keys: Table<K, u64>,
@@ -391,7 +391,7 @@ impl<K> IntoIterator for CounterMapSnapshot<K> {
     }
 }
 
-/// Keys and their counts, in no particular order.
+/// An iterator over keys and their counts, in no particular order.
 #[derive(Debug)]
 pub struct CounterMapIntoIter<K>(hashbrown::hash_map::IntoIter<K, u64, OwnLines>);
 

@@ -7,7 +7,7 @@ use core::time::Duration;
 /// What is counted within a share. The crate's histograms grow when a value needs it.
 type Counts = hdrhistogram::Histogram<u64>;
 
-/// Which values a [`HdrHistogram`] tells apart.
+/// The range and precision of an [`HdrHistogram`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct HdrBounds {
     low: u64,
@@ -96,7 +96,7 @@ impl Default for HdrBounds {
     }
 }
 
-/// Why there is no histogram with such [`HdrBounds`].
+/// An error of [`HdrBounds::new`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum HdrBoundsError {
@@ -127,7 +127,7 @@ impl fmt::Display for HdrBoundsError {
 
 impl core::error::Error for HdrBoundsError {}
 
-/// A histogram that threads record to without disturbing each other, and that is read exactly.
+/// A histogram that threads record to without contention, and that is read exactly.
 ///
 /// Before: one lock, which every request takes.
 ///
@@ -306,7 +306,7 @@ impl fmt::Debug for HdrHistogram {
     }
 }
 
-/// What a [`HdrHistogram`] had recorded at one moment.
+/// The contents of an [`HdrHistogram`] at one moment.
 ///
 /// Snapshots, of one histogram or of several, can be [merged](Merge). What had different bounds is then told apart as far as both
 /// do: with the larger unit and the fewer figures, up to the larger of the highest values. A snapshot that would take the count

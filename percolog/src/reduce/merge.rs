@@ -4,7 +4,7 @@ use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::vec::Vec;
 use core::num::Wrapping;
 
-/// A value that can be put together from shares: sums, extremes, maps of them, and what you make of those.
+/// A value that can be merged from the shares of threads: sums, extremes, maps of them, and your own.
 ///
 /// Shares are merged in no particular order, and in any grouping. So that the result does not depend on that,
 /// * it must not matter which of two is merged into which, nor how three are grouped: `merge` is associative and commutative, up
@@ -36,11 +36,11 @@ pub trait Merge {
 #[derive(Debug, Default, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Sum<T>(pub T);
 
-/// The smallest of what was observed; `None` before anything was.
+/// The minimum of all observations; `None` before the first.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Min<T>(pub Option<T>);
 
-/// The largest of what was observed; `None` before anything was.
+/// The maximum of all observations; `None` before the first.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Max<T>(pub Option<T>);
 

@@ -1,4 +1,4 @@
-//! Values that any number of threads fold into, each into a share of its own, and that are merged when they are read.
+//! Reducers: per-thread shares of a value, updated without contention and merged when the value is read.
 //!
 //! For statistics that are more than a count: minima, maxima and means, histograms, counts by label. Start here if you have a
 //! `Mutex<Stats>` that every request takes. Not for values that are read as often as they are updated, and not for updates
@@ -65,8 +65,9 @@ pub use top::{TopK, TopKEntry, TopKSnapshot};
 
 use core::fmt;
 
-/// A read that the kernel made impossible: it refused the [barrier](crate::cpu::barrier) that it had offered, so the shares
-/// cannot be looked at while their owners use them. A filter of system calls that was installed later can do that.
+/// The error of a read when the kernel refuses the [barrier](crate::cpu::barrier) that it had offered.
+///
+/// A filter of system calls that was installed later can do that.
 ///
 /// Nothing was changed, and updates go on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

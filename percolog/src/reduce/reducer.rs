@@ -6,7 +6,7 @@ use crate::cpu::lease;
 use alloc::vec::Vec;
 use core::fmt;
 
-/// A value that threads fold into without disturbing each other, and that a read merges.
+/// A reduction variable: threads update a share each, and a read merges all shares.
 ///
 /// Before: every request takes the lock, and moves its line and the value's to its processor.
 ///

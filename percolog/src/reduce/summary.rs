@@ -3,7 +3,7 @@
 use super::{BarrierError, Merge, Reducer};
 use core::fmt;
 
-/// Minimum, maximum, mean and variance of numbers that threads observe without disturbing each other.
+/// Minimum, maximum, mean and variance of observations, recorded by threads without contention.
 ///
 /// Before: a lock around some numbers, which every thread takes.
 ///
@@ -133,7 +133,9 @@ impl fmt::Debug for Summary {
     }
 }
 
-/// What a [`Summary`] had observed at one moment. Those of several can be [merged](Merge).
+/// The contents of a [`Summary`] at one moment.
+///
+/// Those of several can be [merged](Merge).
 #[derive(Debug, Default, Clone, Copy, PartialEq)]
 pub struct SummarySnapshot {
     count: u64,

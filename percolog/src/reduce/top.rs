@@ -21,7 +21,7 @@ use core::cmp::Reverse;
 use core::fmt;
 use core::hash::Hash;
 
-/// The keys that are added most, of any number of keys, in bounded memory.
+/// The most frequent of any number of keys, in bounded memory.
 ///
 /// Before: a map that grows with every key that a client can think of, behind a lock.
 ///
@@ -169,7 +169,7 @@ impl<K> fmt::Debug for TopK<K> {
     }
 }
 
-/// The heaviest keys that a [`TopK`] knew at one moment.
+/// The most frequent keys of a [`TopK`] at one moment.
 ///
 /// Those of several can be [merged](Merge): the counts are then off by one part in the smallest *k* at most.
 #[derive(Debug, Clone)]
@@ -182,7 +182,7 @@ pub struct TopKSnapshot<K> {
     total: u64,
 }
 
-/// A key, and between what and what its count lies.
+/// A key with the bounds of its count.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct TopKEntry<'a, K> {

@@ -57,7 +57,9 @@ pub struct Generation {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Seen(u64);
 
-/// A change under way. When it is dropped there is a new generation.
+/// A change under way: when it is dropped, a new generation begins.
+///
+/// When it is dropped there is a new generation.
 #[derive(Debug)]
 pub struct Change<'a> {
     generation: &'a Generation,
@@ -161,7 +163,7 @@ pub struct Compared<const WORDS: usize> {
     words: [AtomicU64; WORDS],
 }
 
-/// What a comparison came to.
+/// The result of a comparison.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Comparison {
     /// It was the same, in this generation.

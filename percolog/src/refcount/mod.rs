@@ -1,4 +1,4 @@
-//! An `Arc` that many cores can clone.
+//! Scalable reference counting: an `Arc` that many cores can clone and drop at the same time.
 //!
 //! # What not to put in it
 //!

@@ -18,8 +18,7 @@ use super::shared::{
 use crate::cpu::{barrier, lease};
 use crate::sync::global::Ordering;
 
-/// A shared reference to a value, as [`Arc`](alloc::sync::Arc) is one, that many cores can clone and drop at the same
-/// time.
+/// A reference-counted pointer, like [`Arc`](alloc::sync::Arc), that many cores can clone and drop at the same time.
 ///
 /// Read first [what not to put in it](super#what-not-to-put-in-it).
 ///
@@ -451,7 +450,7 @@ impl<T: ?Sized + Hash + Send + Sync> Hash for CoreArc<T> {
     }
 }
 
-/// A reference that does not keep its value alive, as [`Weak`](alloc::sync::Weak) is one.
+/// A weak reference of a [`CoreArc`], like [`Weak`](alloc::sync::Weak).
 ///
 /// Before: an upgrade is a loop around a compare-and-exchange of the shared count, and the last drop decides at once.
 ///

@@ -215,7 +215,7 @@ pub fn reclaim() -> usize {
     }
 }
 
-/// What finding zeros has cost so far, in this process.
+/// Statistics of reclaiming [`CoreArc`](super::CoreArc) values, in this process.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct RefcountStats {

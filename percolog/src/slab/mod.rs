@@ -1,4 +1,4 @@
-//! Memory for the nodes of structures that are looked up without locks.
+//! Slab allocators for the nodes of structures that are read without locks.
 //!
 //! A structure that is changed all the time allocates and frees nodes all the time, on all cores,
 //! and a node is often freed on another core than it was allocated on. A [`Slab`] is an allocator

@@ -10,7 +10,9 @@ use core::fmt;
 use core::marker::PhantomData;
 use core::ptr::{self, NonNull};
 
-/// An allocator for objects of one type. See the [module](super).
+/// A slab allocator for objects of one type.
+///
+/// See the [module](super).
 ///
 /// | method | progress | cache lines moved |
 /// |---|---|---|
@@ -27,7 +29,7 @@ pub struct Slab<'d, T> {
     makes: PhantomData<fn(T) -> T>,
 }
 
-/// How a [`Slab`] is to work.
+/// A builder of a [`Slab`].
 #[derive(Debug, Clone, Copy)]
 #[must_use = "nothing is built yet"]
 pub struct SlabBuilder {
@@ -81,7 +83,7 @@ impl Default for SlabBuilder {
     }
 }
 
-/// There is no memory for an object: nothing has happened, and the value is handed back.
+/// The error of an allocation, with the value: there is no memory for the object.
 pub struct AllocError<T> {
     /// What was to be inserted.
     pub value: T,
@@ -89,7 +91,7 @@ pub struct AllocError<T> {
     pub limit: Option<usize>,
 }
 
-/// What a slab has done, and what it holds.
+/// Statistics of a [`Slab`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct SlabStats {
@@ -111,7 +113,7 @@ pub struct SlabStats {
     pub sweeps: u64,
 }
 
-/// The [kind of memory](Memory) that objects of a [`Slab`] lie in.
+/// The [kind of memory](Memory) of objects in a [`Slab`].
 ///
 /// `Owned<T, InSlab>` is an object of a slab that nobody else has, `Link<T, InSlab>` leads to one.
 #[derive(Debug, Clone, Copy)]

@@ -1,5 +1,5 @@
-//! Hash tables of elements that are locked when they are found: [`DHash`], of which each thread has replicas, and [`Partitioned`], whose
-//! elements are spread over several tables.
+//! Hash tables whose lookups return a locked element: [`DHash`], with replicas for each thread, and [`Partitioned`], with several master
+//! tables.
 //!
 //! For what every request looks up and changes a little: pages of a file, sessions, routes with a count of their own. A sharded map moves
 //! an element's lock, and what is changed, to whoever uses it; a [`DHash`] has a part of each element for each thread, which no

@@ -99,7 +99,9 @@ pub struct Partitioned<K, S, B = DefaultHashBuilder> {
     hasher: B,
 }
 
-/// An element that this thread has locked. It stays on its thread.
+/// A guard of an element, locked by this thread.
+///
+/// It stays on its thread.
 #[must_use = "who drops the element unlocks it"]
 pub struct PartitionedElement<'a, K, S> {
     slot: Arc<Slot<K, S>>,

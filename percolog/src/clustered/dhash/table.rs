@@ -13,7 +13,7 @@ use hashbrown::DefaultHashBuilder;
 /// Parts of the master table.
 const SHARDS: usize = 16;
 
-/// A hash table in which each thread has a part of its own of every element that it uses.
+/// A hash table in which each thread has a replica of its own of every element it uses.
 ///
 /// An element has a key, a *shared* part `S`, of which there is one, and a *local* part `L` for each thread that has looked it up. A lookup
 /// returns a guard of the local part, which no other thread can touch meanwhile.
@@ -116,7 +116,9 @@ pub struct DHash<K, S = (), L = (), B = DefaultHashBuilder> {
     hasher: B,
 }
 
-/// An element that this thread has locked: its local part, and a look at what all share. Unlocked when it is dropped.
+/// A guard of an element, locked by this thread: its local part, and the shared part.
+///
+/// Unlocked when it is dropped.
 ///
 /// It stays on its thread.
 #[must_use = "who drops the element unlocks it"]
@@ -136,7 +138,9 @@ pub struct DHashStats {
     pub tables: usize,
 }
 
-/// Why nobody could look at all threads' parts. Nothing was changed.
+/// An error of operations on all threads' parts: nothing was changed.
+///
+/// Nothing was changed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum VisitError {

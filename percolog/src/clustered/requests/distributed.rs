@@ -7,7 +7,7 @@ use crate::cpu::barrier;
 use crate::cpu::lease;
 use core::fmt;
 
-/// Counts requests under way in a place of each thread, and can keep requests out.
+/// A per-thread counter of requests under way, which can block or refuse new ones.
 ///
 /// What it does, and an example, is at [`Requests`](super::Requests).
 ///

@@ -1,4 +1,4 @@
-//! Counts of requests under way, which can be kept out: [`RequestCounter`] and [`SharedRequestCounter`].
+//! Counters of requests under way, which can block or refuse new ones.
 //!
 //! For objects that many threads use at once, and that are now and then resized or destroyed, for which nobody may be using them.
 //! Who uses the object [enters](Requests::enter) first and leaves afterwards; who resizes it [blocks](Requests::block) and
@@ -37,7 +37,7 @@ use crate::sync::Backoff;
 use control::{Control, Patience, Stop, Stopped};
 use core::fmt;
 
-/// Who may enter.
+/// The state of a request counter: which requests may enter.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum RequestState {
     /// Everybody.
@@ -58,7 +58,7 @@ impl fmt::Display for RequestState {
     }
 }
 
-/// The counter refuses requests.
+/// The error of [`Requests::enter`]: the counter refuses requests.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct EnterError(());
 
@@ -70,7 +70,7 @@ impl fmt::Display for EnterError {
 
 impl core::error::Error for EnterError {}
 
-/// Why nobody entered who would not wait: the state that kept the request out, which is not [`RequestState::Open`].
+/// The error of [`Requests::try_enter`]: the counter is not open.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct TryEnterError(RequestState);
 
@@ -90,7 +90,7 @@ impl fmt::Display for TryEnterError {
 
 impl core::error::Error for TryEnterError {}
 
-/// Why requests were not stopped.
+/// An error of blocking or refusing requests.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum StopError {
@@ -120,7 +120,7 @@ impl fmt::Display for StopError {
 
 impl core::error::Error for StopError {}
 
-/// What a counter of requests can do, whichever it is.
+/// The interface of request counters.
 ///
 /// ```
 /// use percolog::clustered::requests::{RequestCounter, Requests, RequestState};
@@ -322,7 +322,7 @@ fn enter_slowly<C: Requests>(
     }
 }
 
-/// A request that is inside: it leaves when this is dropped, on whatever thread that is.
+/// A request that has entered: it leaves when this is dropped, on any thread.
 #[derive(Debug)]
 #[must_use = "who drops the pass leaves at once"]
 pub struct RequestGuard<'a, C: Requests> {

@@ -6,8 +6,7 @@ use crate::sync::atomic::{AtomicU64, Ordering};
 use crate::sync::const_fn;
 use core::fmt;
 
-/// Counts requests under way in one word, and can keep requests out: what [`RequestCounter`](super::RequestCounter) is for when
-/// there are many objects, or few threads.
+/// A one-word counter of requests under way, which can block or refuse new ones: for many objects, or few threads.
 ///
 /// What it does, and an example, is at [`Requests`](super::Requests).
 ///

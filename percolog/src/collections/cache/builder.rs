@@ -19,7 +19,7 @@ const LISTS: usize = 64;
 /// So many items a list has room for at least, if it is not said how many lists there are to be.
 const ITEMS_A_LIST: usize = 128;
 
-/// How a [`Cache`] is to work: [`Cache::builder`].
+/// A builder of a [`Cache`].
 ///
 /// ```
 /// use percolog::collections::Cache;
@@ -186,7 +186,7 @@ impl<K, V, S, C> fmt::Debug for CacheBuilder<K, V, S, C> {
     }
 }
 
-/// Why there is no cache.
+/// An error of [`CacheBuilder::build`](super::CacheBuilder::build).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum CacheBuildError {
@@ -213,7 +213,7 @@ impl fmt::Display for CacheBuildError {
 
 impl core::error::Error for CacheBuildError {}
 
-/// What a [`Cache`] has done, and what it holds.
+/// Statistics of a [`Cache`].
 ///
 /// What is counted is exact: each call that has finished for the caller is in it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

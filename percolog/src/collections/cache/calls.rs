@@ -18,8 +18,7 @@ use core::ptr::NonNull;
 use core::time::Duration;
 use hashbrown::DefaultHashBuilder;
 
-/// Values by key, no more of them than have room in so many bytes: a lookup stores to no shared line, and what was not used for long
-/// makes room for what is new.
+/// A cache of bounded size, read without a store to a shared line.
 ///
 /// See the [module](super) for an example, the contract and the costs.
 pub struct Cache<'d, K, V, S = DefaultHashBuilder, C = DefaultTime> {
@@ -34,7 +33,9 @@ pub struct Cache<'d, K, V, S = DefaultHashBuilder, C = DefaultTime> {
     pub(super) next: AtomicUsize,
 }
 
-/// When [`Cache::put`] puts an item in. An item that has expired is not there.
+/// The condition under which [`Cache::put`] stores an item.
+///
+/// An item that has expired is not there.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum PutCondition {

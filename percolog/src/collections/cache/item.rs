@@ -5,7 +5,7 @@ use core::fmt;
 use core::marker::PhantomData;
 use core::ptr::{self, NonNull};
 
-/// Which of all the items that a key has had in a cache one is: no two that anybody can have found have the same.
+/// The version of an item, unique among all items that its key has had.
 ///
 /// For [`compare_and_set`](super::Cache::compare_and_set). Versions of different keys have nothing to do with each other.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -25,7 +25,7 @@ impl ItemVersion {
     }
 }
 
-/// An item of a [`Cache`](super::Cache), for as long as the section lasts in which it was found.
+/// An item of a [`Cache`](super::Cache), for as long as its section lasts.
 pub struct CacheItem<'s, K, V> {
     node: &'s Node<K, V>,
 }
@@ -90,7 +90,7 @@ impl<K: fmt::Debug, V: fmt::Debug> fmt::Debug for CacheItem<'_, K, V> {
     }
 }
 
-/// The items of a [`Cache`](super::Cache), in no order: [`iter`](super::Cache::iter).
+/// An iterator over the items of a [`Cache`](super::Cache), in no particular order.
 pub struct CacheIter<'s, K, V> {
     table: &'s Table<K, V>,
     line: usize,
@@ -151,7 +151,7 @@ impl<K, V> fmt::Debug for CacheIter<'_, K, V> {
     }
 }
 
-/// Why an item was not put in.
+/// The reason why an item was not stored.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum PutReason {
@@ -195,7 +195,7 @@ impl fmt::Display for PutReason {
     }
 }
 
-/// An item that was not put in: nothing has happened, and it is handed back.
+/// The error of storing an item, with the item: nothing has changed.
 pub struct PutError<K, V> {
     /// The key.
     pub key: K,

@@ -1,4 +1,4 @@
-//! A cache of bounded size: values by key, looked up without a store to a shared line.
+//! A cache of bounded size, read without a store to a shared line.
 //!
 //! A cache that many threads read fights over what its hits write: locks, counts of references, the list that says what was
 //! used last. Here a hit writes to lines of its own thread alone. Items are found in [sections](crate::reclaim), so no lock and no count

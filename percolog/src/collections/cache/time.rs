@@ -2,7 +2,7 @@
 
 use alloc::sync::Arc;
 
-/// What a [`Cache`](super::Cache) tells the time by: milliseconds since whenever.
+/// A source of time for expiry, in milliseconds since any fixed moment.
 ///
 /// It is asked by every lookup that finds an item with a lifetime, so it should be cheap, and about right. It must not go
 /// back: what has expired could be found again.
@@ -39,8 +39,8 @@ impl<T: TimeSource + ?Sized> TimeSource for Arc<T> {
     }
 }
 
-/// The operating system's time since it was started, as it keeps it anyway: on Linux it moves on every few milliseconds, and reading
-/// it takes some nanoseconds.
+/// A time source that reads the operating system's coarse clock. On Linux it advances every few milliseconds, and a read
+/// takes some nanoseconds.
 #[cfg(feature = "std")]
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Uptime(());
@@ -67,7 +67,9 @@ impl TimeSource for Uptime {
     }
 }
 
-/// Time that stands still: nothing expires. For programs without an operating system that need no lifetimes.
+/// A time source that never advances: nothing expires.
+///
+/// For programs without an operating system that need no lifetimes.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct FrozenTime;
 
@@ -77,7 +79,7 @@ impl TimeSource for FrozenTime {
     }
 }
 
-/// What a cache tells the time by if it is not told.
+/// The default time source of a cache.
 #[cfg(feature = "std")]
 pub type DefaultTime = Uptime;
 

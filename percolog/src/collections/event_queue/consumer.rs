@@ -12,7 +12,7 @@ use core::fmt;
 #[cfg(feature = "std")]
 use std::time::{Duration, Instant};
 
-/// The right to take events out of an [`EventQueue`]: there is one at a time.
+/// The consumer of an [`EventQueue`]: there is one at a time.
 ///
 /// It takes hold of everything that has come, in one *look*, and then hands it out without any lock. What it has not handed out when it is
 /// dropped is there for the next consumer.

@@ -1,4 +1,4 @@
-//! A queue of events: many producers, one order, one live consumer.
+//! A multi-producer, single-consumer queue of events, in one order.
 //!
 //! ```
 //! use percolog::collections::EventQueue;

@@ -9,7 +9,7 @@ use crate::oplog::{Full, LogStats, Logged};
 use crate::sync::{Isolated, SlotLock, const_fn};
 use core::fmt;
 
-/// A bounded queue of events from many producers, in one order, for one consumer.
+/// A bounded multi-producer, single-consumer queue with one order of all events.
 ///
 /// See the [module](super) for an example, the order and why it holds, and the sustained ceiling.
 ///
@@ -52,7 +52,7 @@ pub struct EventQueue<T: Send, E: Environment = Native> {
 /// consumer goes through what its last look has brought.
 const LIMIT: usize = 256;
 
-/// Limits of an [`EventQueue`] other than the usual ones.
+/// A builder of an [`EventQueue`].
 ///
 /// ```
 /// use percolog::collections::EventQueue;

@@ -1,4 +1,4 @@
-//! Keys in the order in which they were last touched, touched on all cores.
+//! A least-recently-used list of keys, touched on all cores.
 //!
 //! A list that is moved about in with every hit is the case for a log that absorbs: of many touches of a key only the last one counts.
 //! Boyd-Wickizer, *Optimizing Communication Bottlenecks in Multiprocessor Operating System Kernels*, §5.2.2 (absorption) and §6.2
@@ -24,7 +24,7 @@ use core::fmt;
 use core::hash::{BuildHasher, Hash};
 use hashbrown::DefaultHashBuilder;
 
-/// The keys of a cache in the order in which they were last used: what to evict next.
+/// A least-recently-used list of keys, touched on all cores.
 ///
 /// It holds keys only, no values: those are in the cache's own map. Whoever finds a key there touches it here, which is one append
 /// to a queue of the own core; whoever puts one in inserts it, and whoever needs room asks which one was touched longest ago.
@@ -143,7 +143,7 @@ impl<K: Eq + Send> Operation<Order<K>> for Edit<K> {
     }
 }
 
-/// Limits of an [`Lru`], and whether it may discard touches.
+/// A builder of an [`Lru`].
 ///
 /// ```
 /// use percolog::collections::Lru;

@@ -7,7 +7,7 @@ use super::ordered_list::OrderedList;
 use crate::reclaim::Domain;
 use crate::slab;
 
-/// How an [`OrderedList`] or a [`Map`] is made.
+/// A builder of a [`Map`] or an [`OrderedList`].
 ///
 /// ```
 /// use percolog::collections::map::{AddReason, MapBuilder};

@@ -4,7 +4,7 @@ use core::fmt;
 
 use super::list::{Lack, Refused};
 
-/// Nothing was added: what was to be added comes back.
+/// The error of adding an entry, with its key and value: nothing was added.
 pub struct AddError<K, V> {
     /// The key.
     pub key: K,
@@ -24,7 +24,7 @@ impl<K, V> AddError<K, V> {
     }
 }
 
-/// Why nothing was added.
+/// The reason why no entry was added.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum AddReason {
@@ -37,7 +37,7 @@ pub enum AddReason {
     },
 }
 
-/// Nothing was changed.
+/// The error of changing an entry: nothing was changed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum ChangeError {

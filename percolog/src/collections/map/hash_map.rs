@@ -25,7 +25,7 @@ pub type DefaultHashBuilder = std::hash::RandomState;
 #[derive(Debug, Clone, Copy)]
 pub enum DefaultHashBuilder {}
 
-/// A hash map that is read without locks, and whose changes move no lines but those of what they change.
+/// A hash map with lock-free reads and a lock for each entry.
 ///
 /// See the [module](super) for the contract, and for what an operation costs.
 ///

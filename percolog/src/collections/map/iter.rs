@@ -7,7 +7,7 @@ use core::marker::PhantomData;
 use super::list;
 use super::node::{Entry, Spot};
 
-/// The entries of an [`OrderedList`](super::OrderedList) or of a [`Map`](super::Map), while they may be changed by others.
+/// An iterator over the entries of an [`OrderedList`](super::OrderedList) or a [`Map`](super::Map).
 pub struct EntryIter<'s, K, V> {
     /// What has been shown last; `None` when there is nothing behind it.
     behind: Option<Spot>,

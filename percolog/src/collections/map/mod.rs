@@ -1,4 +1,4 @@
-//! A hash map and an ordered list that are looked up without locks, and changed without a line that all changes meet at.
+//! A hash map and an ordered list with lock-free reads and a lock for each entry.
 //!
 //! Tables of a server or of a kernel are read all the time and changed often: sessions, names, pages, timers. A lock around one,
 //! or around each part of it, is written by everybody who only wants to look. Here a lookup writes nothing that others use; a

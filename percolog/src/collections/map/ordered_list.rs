@@ -13,7 +13,7 @@ use super::node::PLAIN;
 use crate::reclaim::{Domain, InSection};
 use crate::slab;
 
-/// A short list of entries in the order of their keys, that is read without locks.
+/// A short sorted list of entries with lock-free reads.
 ///
 /// See the [module](super) for the contract, and for what an operation costs; [`Map`](super::Map) is for many entries.
 ///
@@ -458,7 +458,7 @@ impl<'d, K: Ord + Send + Sync + 'static, V: Send + Sync + 'static> OrderedList<'
     }
 }
 
-/// The entries of an [`OrderedList`] in a range of keys: see [`OrderedList::range`].
+/// An iterator over the entries of an [`OrderedList`] in a range of keys.
 pub struct EntryRange<'s, K, V, R, Q: ?Sized> {
     entries: EntryIter<'s, K, V>,
     range: R,

@@ -1,4 +1,4 @@
-//! Lists that belong to a core each, from which others steal.
+//! Per-core lists with work stealing.
 //!
 //! The accept backlogs and the free lists of S. Boyd-Wickizer et al., *An Analysis of Linux Scalability to Many Cores*, OSDI 2010,
 //! §4.2 and §4.5.
@@ -29,7 +29,7 @@ use crate::sync::{Isolated, SlotGuard, SlotLock, const_fn};
 use alloc::vec::Vec;
 use core::fmt;
 
-/// A list for each core: items are pushed to one's own and popped from one's own, and from another's if that is empty.
+/// A list with a part for each core, and work stealing.
 ///
 /// Before: one list behind one lock, whose line goes from core to core with each connection.
 ///

@@ -1,4 +1,4 @@
-//! Sets that are changed by many threads and asked now and then.
+//! Sets with logged changes, for many writers and rare readers.
 //!
 //! ```
 //! use percolog::collections::Set;

@@ -6,7 +6,7 @@ use core::hash::{BuildHasher, Hash};
 #[cfg(feature = "std")]
 use std::collections::HashSet;
 
-/// An ordinary set, which [`Set`](super::Set) keeps what its queues bring together in.
+/// An ordinary set that [`Set`](super::Set) can keep its keys in.
 ///
 /// Given for `BTreeSet`, whose keys are read in order, and for `HashSet` (feature `std`), where each change and question
 /// takes the same short time however large the set is. Write it for a set of your own to use that one:

@@ -1,4 +1,4 @@
-//! A central table, and what each core has looked up in it.
+//! A central table with per-core copies of looked-up entries.
 //!
 //! The mount tables of S. Boyd-Wickizer et al., *An Analysis of Linux Scalability to Many Cores*, OSDI 2010, §4.5.
 //!
@@ -30,7 +30,7 @@ use core::hash::{BuildHasher, Hash};
 use core::mem;
 use hashbrown::{DefaultHashBuilder, HashTable};
 
-/// A table that is looked up on all cores and hardly ever changed: each core keeps copies of what it has found.
+/// A hash table with per-core copies of looked-up entries, for tables that hardly ever change.
 ///
 /// Before: a table behind a readers-writer lock. Readers do not exclude each other, but each of them writes to the lock.
 ///

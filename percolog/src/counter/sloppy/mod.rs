@@ -31,7 +31,7 @@ mod global {
         after: |_| (),
     };
 
-    /// A count of things in use, beside which code may go on that counts in one shared word.
+    /// A counter of things in use, with spare units for each thread beside a central `AtomicI64`.
     ///
     /// What is in use — references, connections, bytes of a pool — is acquired and released. A slot that releases keeps what
     /// it released as *spares*, up to a threshold, and acquires from them again; only where it has too few or too many

@@ -1,4 +1,4 @@
-//! What time is it: stamps that order updates.
+//! Time stamps that order updates.
 //!
 //! A stamp must order after everything its thread has seen. Plain `rdtsc` may execute before an
 //! earlier load has completed, so a stamp is `lfence; rdtsc` (on aarch64 a barrier and the counter
@@ -27,7 +27,7 @@ pub use verify::{ClockPair, Skew, VerifyError, verify};
 use crate::sync::global::{AtomicU8, AtomicU64, Ordering};
 use core::fmt;
 
-/// Where stamps come from.
+/// The source of stamps.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum ClockSource {
@@ -52,7 +52,7 @@ impl fmt::Display for ClockSource {
     }
 }
 
-/// What is known of the clock.
+/// The state of the clock: the source of stamps, and whether it can be trusted.
 #[derive(Debug, Clone)]
 #[non_exhaustive]
 pub struct ClockHealth {

@@ -8,8 +8,7 @@ use core::fmt;
 use std::time::Instant;
 use std::vec::Vec;
 
-/// The smallest difference of stamps seen between writing a line on one processor and having read it
-/// on another, in both directions, in ticks.
+/// The measured clock difference of a pair of processors, in ticks.
 ///
 /// The true time is the same in both directions, so half the difference between the two estimates how
 /// far one clock is ahead. A negative number is a hand-off that arrived before it was sent: stamps
@@ -41,7 +40,7 @@ impl ClockPair {
     }
 }
 
-/// What [`verify`] measured.
+/// The result of [`verify`]: the clock differences of all pairs of processors.
 #[derive(Debug, Clone)]
 #[non_exhaustive]
 pub struct Skew {
@@ -69,7 +68,7 @@ impl Skew {
     }
 }
 
-/// The clocks could not be compared.
+/// An error of [`verify`]: the clocks could not be compared.
 #[derive(Debug)]
 #[non_exhaustive]
 pub enum VerifyError {

@@ -317,7 +317,7 @@ impl<S, Q> Side<S, Q> {
     }
 }
 
-/// What a log cache holds, and what it has cost so far.
+/// Statistics of a log cache.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct LogCacheStats {
