@@ -138,6 +138,7 @@ impl<I: ?Sized + 'static> CurrentRoot<'_, I> {
     ///
     /// # Panics
     /// If this thread has them already.
+    #[must_use]
     pub fn representatives<R: Root<Interface = I>>(&self) -> Option<Representatives<'_, R::Rep>> {
         self.incarnation::<R>().map(|it| it.registry.all())
     }

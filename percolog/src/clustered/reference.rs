@@ -285,7 +285,7 @@ impl<I: ?Sized + Sync + 'static> ObjectRef<I> {
         Ok(())
     }
 
-    /// Whether it has not been destroyed.
+    /// Returns whether the object has not been destroyed.
     ///
     /// *Progress:* wait-free. *Cost:* a section, and a lookup.
     #[must_use]

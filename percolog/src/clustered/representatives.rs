@@ -109,13 +109,13 @@ impl<P> Representatives<'_, P> {
         found.map(|(number, it)| (number, unsafe { &*it }))
     }
 
-    /// How many there are.
+    /// Returns the number of items.
     #[must_use]
     pub fn len(&self) -> usize {
         self.members(Vec::len)
     }
 
-    /// Whether none has been made.
+    /// Returns whether none has been made.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.len() == 0

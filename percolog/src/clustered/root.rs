@@ -187,6 +187,7 @@ pub struct Shared<T, I: ?Sized> {
 
 impl<T: Send + Sync + 'static, I: ?Sized + Sync + 'static> Shared<T, I> {
     /// The value, and how it becomes the interface.
+    #[must_use]
     pub fn new(value: T, interface: fn(&T) -> &I) -> Self {
         Self {
             value: Arc::new(value),
@@ -195,6 +196,7 @@ impl<T: Send + Sync + 'static, I: ?Sized + Sync + 'static> Shared<T, I> {
     }
 
     /// The value.
+    #[must_use]
     pub fn value(&self) -> &Arc<T> {
         &self.value
     }
@@ -257,7 +259,8 @@ where
     T: Send + Sync + 'static,
     I: ?Sized + Sync + 'static,
 {
-    /// A value for each place, and how it becomes the interface.
+    /// Creates a root from a function that makes a value for each place, and how it becomes the interface.
+    #[must_use]
     pub fn new(placement: Placement, make: F, interface: fn(&T) -> &I) -> Self {
         Self {
             placement,
@@ -310,6 +313,7 @@ pub struct ValueRep<V, T, I: ?Sized> {
 
 impl<V, T, I: ?Sized> ValueRep<V, T, I> {
     /// The value.
+    #[must_use]
     pub fn value(&self) -> &V {
         &self.value
     }

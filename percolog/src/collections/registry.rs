@@ -127,7 +127,8 @@ impl<T: Send> Operation<Entries<T>> for Change<T> {
 
 impl<T: Send> Registry<T> {
     const_fn! {
-        /// A registry with nobody in it. Allocates nothing; usable in statics.
+        /// Creates a registry with nobody in it. Allocates nothing; usable in statics.
+        #[must_use]
         pub const fn new() -> Self {
             Self::new_in(Native)
         }
@@ -208,20 +209,22 @@ impl<T: Send, E: Environment> Registry<T, E> {
         self.log.queue(Change::Unregister(death));
     }
 
-    /// How many entries there are: exactly, at one moment between the call and the return.
+    /// Returns the number of entries: exactly, at one moment between the call and the return.
     ///
     /// # Panics
     /// If this thread has a listing of the registry already, or the registry is poisoned.
     #[track_caller]
+    #[must_use]
     pub fn len(&self) -> usize {
         self.list().len()
     }
 
-    /// Whether there are none; as [`len`](Self::len).
+    /// Returns whether there are no entries; as [`len`](Self::len).
     ///
     /// # Panics
     /// As [`len`](Self::len).
     #[track_caller]
+    #[must_use]
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
@@ -244,12 +247,14 @@ impl<T: Send, E: Environment> Registry<T, E> {
     /// # Panics
     /// As [`len`](Self::len).
     #[track_caller]
+    #[must_use]
     pub fn memory_usage(&self) -> usize {
         let table = self.log.synchronize().by_id.allocation_size();
         self.log.memory_usage().total() + table
     }
 
-    /// What deferring has cost so far. Locks each core's queue for a moment.
+    /// Returns statistics: what deferring has cost so far. Locks each core's queue for a moment.
+    #[must_use]
     pub fn stats(&self) -> LogStats {
         self.log.stats()
     }
@@ -299,6 +304,7 @@ impl<T: Send, E: Environment> Unregister for Registry<T, E> {
 
 impl<R: Deref<Target: Unregister>> Registration<R> {
     /// The entry's number, which no other entry of any registry in this process has.
+    #[must_use]
     pub fn id(&self) -> u64 {
         match &self.death {
             Some(death) => death.id(),
@@ -342,16 +348,19 @@ impl<T> Listing<'_, T> {
     }
 
     /// The entry with this number, if it is there.
+    #[must_use]
     pub fn get(&self, id: u64) -> Option<&T> {
         self.entries.by_id.get(&id)
     }
 
-    /// How many entries there are.
+    /// Returns the number of entries.
+    #[must_use]
     pub fn len(&self) -> usize {
         self.entries.by_id.len()
     }
 
-    /// Whether there are none.
+    /// Returns whether there are none.
+    #[must_use]
     pub fn is_empty(&self) -> bool {
         self.entries.by_id.is_empty()
     }

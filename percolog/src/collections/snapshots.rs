@@ -22,10 +22,10 @@ use std::time::Instant;
 /// A deferred structure with a published snapshot, for readers that tolerate stale data.
 ///
 /// The view is whatever you make of the structure: a copy, a sum, the ten largest. It is made anew by
-/// [`refresh`](Self::refresh), which a [timer](crate::engine::DrainThread) can call.
+/// [`refresh`](Self::refresh), which a [timer](crate::oplog::DrainThread) can call.
 ///
 /// ```
-/// use percolog::collections::{Snapshots, set};
+/// use percolog::collections::Snapshots;
 /// use percolog::oplog::Logged;
 /// use percolog::reclaim::Domain;
 /// # use percolog::oplog::Operation;
@@ -161,6 +161,7 @@ impl<'d, D: SnapshotSource, V: Send + Sync + 'static> Snapshots<'d, D, V> {
     /// # Panics
     /// As [`refresh`](Self::refresh).
     #[track_caller]
+    #[must_use]
     pub fn new(
         domain: &'d Domain,
         source: D,
@@ -187,6 +188,7 @@ impl<'d, D: SnapshotSource, V: Send + Sync + 'static> Snapshots<'d, D, V> {
     }
 
     /// The structure: to be updated, and to be read where the last view is not enough.
+    #[must_use]
     pub fn source(&self) -> &D {
         &self.source
     }
@@ -201,6 +203,7 @@ impl<'d, D: SnapshotSource, V: Send + Sync + 'static> Snapshots<'d, D, V> {
     /// # Panics
     /// If the section is one of another domain.
     #[inline]
+    #[must_use]
     pub fn latest<'s>(&'s self, section: &'s impl InSection) -> SnapshotRef<'s, V> {
         SnapshotRef(self.published.load(section))
     }
@@ -217,6 +220,7 @@ impl<'d, D: SnapshotSource, V: Send + Sync + 'static> Snapshots<'d, D, V> {
     /// # Panics
     /// As [`refresh`](Self::refresh), if it has to.
     #[track_caller]
+    #[must_use]
     pub fn latest_within<'s>(
         &'s self,
         section: &'s impl InSection,
@@ -229,6 +233,7 @@ impl<'d, D: SnapshotSource, V: Send + Sync + 'static> Snapshots<'d, D, V> {
     }
 
     /// How long ago the last refresh began.
+    #[must_use]
     pub fn age(&self) -> Duration {
         // Relaxed, here and in `publish`: what it says is true of any view loaded later by a thread that has the
         // time from a refresh that has published; Acquire and Release order the two.
@@ -278,7 +283,7 @@ impl<'d, D: SnapshotSource, V: Send + Sync + 'static> Snapshots<'d, D, V> {
 }
 
 /// Merges, and publishes a view once everything is merged, unless somebody has the structure: so that a
-/// [timer](crate::engine::DrainThread) keeps views young.
+/// [timer](crate::oplog::DrainThread) keeps views young.
 impl<D: SnapshotSource, V: Send + Sync + 'static> Drain for Snapshots<'_, D, V> {
     fn drain(&self, budget: usize) -> Drained {
         let mut drained = self.source.drain(budget);

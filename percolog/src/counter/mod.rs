@@ -215,13 +215,13 @@ mod global {
         /// [`with_batch`](Self::with_batch) says otherwise.
         pub const DEFAULT_BATCH: u64 = 65_536;
 
-        /// A counter at zero. Allocates nothing.
+        /// Creates a counter at zero. Allocates nothing.
         #[must_use]
         pub const fn new() -> Self {
             Self::with_batch(Self::DEFAULT_BATCH)
         }
 
-        /// A counter at zero whose [estimate](Self::estimate) is tighter or looser than usual.
+        /// Creates a counter at zero whose [estimate](Self::estimate) is tighter or looser than usual.
         ///
         /// `batch` is the amount (of what is added, not the number of adds) that a row may keep to
         /// itself in either direction. An add that exceeds it moves the counter's line to its processor:

@@ -109,6 +109,7 @@ impl<T> PerCore<T> {
 
     /// The slot's place, if it has been touched.
     #[inline(always)]
+    #[must_use]
     pub fn touched(&self, slot: CoreId) -> Option<&T> {
         // SAFETY: a published place points to a live `T` until `self` is dropped.
         unsafe { self.find(slot).as_ref() }
@@ -221,6 +222,7 @@ impl<T> PerCore<T> {
 impl<T: Default> PerCore<T> {
     /// The slot's place, made with [`Default`] if it is touched for the first time.
     #[inline(always)]
+    #[must_use]
     pub fn get(&self, slot: CoreId) -> &T {
         self.get_or_make(slot, T::default)
     }

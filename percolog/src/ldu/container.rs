@@ -42,7 +42,7 @@ pub struct Bag<T> {
 }
 
 impl<T> Bag<T> {
-    /// An empty one. Allocates nothing.
+    /// Creates an empty container. Allocates nothing.
     #[must_use]
     pub const fn new() -> Self {
         Self {
@@ -50,24 +50,26 @@ impl<T> Bag<T> {
         }
     }
 
-    /// How many there are.
+    /// Returns the number of items.
     #[must_use]
     pub fn len(&self) -> usize {
         self.members.len()
     }
 
-    /// Whether there are none.
+    /// Returns whether there are none.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.members.is_empty()
     }
 
     /// The items, in no particular order.
+    #[must_use]
     pub fn iter(&self) -> impl ExactSizeIterator<Item = &T> {
         self.members.iter().map(|member| &**member)
     }
 
     /// The members, in no particular order: for who wants a handle of one.
+    #[must_use]
     pub fn members(&self) -> impl ExactSizeIterator<Item = &Member<T>> {
         self.members.iter()
     }
@@ -187,7 +189,7 @@ impl<T: Ord> PartialEq for Key<T> {
 impl<T: Ord> Eq for Key<T> {}
 
 impl<T: Ord> Sorted<T> {
-    /// An empty one. Allocates nothing.
+    /// Creates an empty container. Allocates nothing.
     #[must_use]
     pub const fn new() -> Self {
         Self {
@@ -195,24 +197,26 @@ impl<T: Ord> Sorted<T> {
         }
     }
 
-    /// How many there are.
+    /// Returns the number of items.
     #[must_use]
     pub fn len(&self) -> usize {
         self.members.len()
     }
 
-    /// Whether there are none.
+    /// Returns whether there are none.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.members.is_empty()
     }
 
     /// The items in order.
+    #[must_use]
     pub fn iter(&self) -> impl DoubleEndedIterator<Item = &T> + ExactSizeIterator {
         self.members.values().map(|member| &**member)
     }
 
     /// The members in order: for who wants a handle of one.
+    #[must_use]
     pub fn members(&self) -> impl DoubleEndedIterator<Item = &Member<T>> + ExactSizeIterator {
         self.members.values()
     }

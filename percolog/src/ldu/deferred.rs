@@ -70,6 +70,7 @@ pub enum Variant {
 impl<C: Container> Deferred<C> {
     const_fn! {
         /// Wraps a container. Allocates nothing; usable in statics.
+        #[must_use]
         pub const fn new(container: C) -> Self {
             DeferredBuilder::new().build(container)
         }
@@ -99,7 +100,7 @@ pub struct DeferredBuilder {
 }
 
 impl DeferredBuilder {
-    /// The usual limits and policies, and a log per slot.
+    /// Creates a builder with the usual limits and policies, and a log per slot.
     pub const fn new() -> Self {
         Self {
             options: Options::DEFAULT,
@@ -208,9 +209,10 @@ impl<C: Container, E: Environment> Deferred<C, E> {
         self.update(entry, false)
     }
 
-    /// Whether an entry is in this container, after all updates that have finished.
+    /// Returns whether an entry is in this container, after all updates that have finished.
     ///
     /// *Progress:* wait-free. *Cost:* the entry's line.
+    #[must_use]
     pub fn contains(&self, entry: &Entry<C::Item>) -> bool {
         let node = entry.node();
         node.wanted_in(node.load()) == Some(self.identity.get())
@@ -426,7 +428,7 @@ impl<C: Container, E: Environment> Deferred<C, E> {
         }
     }
 
-    /// What [`Latest`](crate::collections) makes its views of.
+    /// What [`Snapshots`](crate::collections) are made of.
     #[cfg(feature = "std")]
     pub(crate) fn look<R>(
         &self,
@@ -473,7 +475,8 @@ impl<C: Container, E: Environment> Deferred<C, E> {
         }
     }
 
-    /// Whether the container, or the holder of an exclusive guard, has panicked.
+    /// Returns whether the container, or the holder of an exclusive guard, has panicked.
+    #[must_use]
     pub fn is_poisoned(&self) -> bool {
         self.object.is_poisoned()
     }
@@ -483,8 +486,9 @@ impl<C: Container, E: Environment> Deferred<C, E> {
         self.object.clear_poison();
     }
 
-    /// What deferring has cost so far; an entry that was looked at counts as executed. Locks each slot's
+    /// Returns statistics: what deferring has cost so far; an entry that was looked at counts as executed. Locks each slot's
     /// log for a moment.
+    #[must_use]
     pub fn stats(&self) -> LogStats {
         let mut stats = self.object.stats();
         stats.pending += self.open.len();

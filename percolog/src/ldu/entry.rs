@@ -38,7 +38,7 @@ unsafe impl<T: Send + Sync> Send for Entry<T> {}
 unsafe impl<T: Send + Sync> Sync for Entry<T> {}
 
 impl<T> Entry<T> {
-    /// A new entry, in no container.
+    /// Creates a new entry, in no container.
     #[must_use]
     pub fn new(item: T) -> Self {
         Self {
@@ -51,13 +51,13 @@ impl<T> Entry<T> {
         unsafe { self.node.as_ref() }
     }
 
-    /// Whether the entry is in a container, after all updates that have finished.
+    /// Returns whether the entry is in a container, after all updates that have finished.
     #[must_use]
     pub fn is_linked(&self) -> bool {
         self.node().load() & WANTED != 0
     }
 
-    /// Whether two handles are of the same entry.
+    /// Returns whether two handles are of the same entry.
     #[must_use]
     pub fn is_same(&self, other: &Self) -> bool {
         self.node == other.node
@@ -166,7 +166,7 @@ impl<T> Member<T> {
         unsafe { self.node.as_ref() }
     }
 
-    /// Whether this is the member of that entry.
+    /// Returns whether this is the member of that entry.
     #[must_use]
     pub fn is(&self, entry: &Entry<T>) -> bool {
         self.node == entry.node

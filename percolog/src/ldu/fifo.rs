@@ -59,7 +59,8 @@ pub struct Stamped<T> {
 }
 
 impl<T> Stamped<T> {
-    /// An item that is in no queue yet.
+    /// Creates an item that is in no queue yet.
+    #[must_use]
     pub fn new(item: T) -> Self {
         Self {
             stamp: AtomicU64::new(0),
@@ -145,7 +146,8 @@ impl<T: Send + Sync> Line<T> {
 
 impl<T: Send + Sync> Fifo<T> {
     const_fn! {
-        /// An empty queue. Allocates nothing; usable in statics.
+        /// Creates an empty queue. Allocates nothing; usable in statics.
+        #[must_use]
         pub const fn new() -> Self {
             Self::new_in(Native)
         }
@@ -249,7 +251,8 @@ impl<T: Send + Sync, E: Environment> Fifo<T, E> {
         self.line.remove(entry)
     }
 
-    /// Whether an entry is in this queue, after all updates that have finished.
+    /// Returns whether an entry is in this queue, after all updates that have finished.
+    #[must_use]
     pub fn contains(&self, entry: &Entry<Stamped<T>>) -> bool {
         self.line.contains(entry)
     }
@@ -307,7 +310,8 @@ impl<T: Send + Sync, E: Environment> Fifo<T, E> {
         self.line.drain(budget)
     }
 
-    /// What deferring has cost so far.
+    /// Returns statistics: what deferring has cost so far.
+    #[must_use]
     pub fn stats(&self) -> LogStats {
         self.line.stats()
     }

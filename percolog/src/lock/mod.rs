@@ -234,7 +234,7 @@ impl NodeLock {
         }
     }
 
-    /// Whether the node was freed. Once it says so it stays so; otherwise it is a thing of the
+    /// Returns whether the node was freed. Once it says so it stays so; otherwise it is a thing of the
     /// past, unless the caller holds the lock.
     ///
     /// *Progress:* wait-free. *Cost:* one load.
@@ -363,7 +363,7 @@ impl<'a> NodeGuard<'a> {
         Freed(())
     }
 
-    /// Whether an earlier holder panicked, and nobody has [cleared](Self::clear_poison) that.
+    /// Returns whether an earlier holder panicked, and nobody has [cleared](Self::clear_poison) that.
     #[must_use]
     pub fn is_poisoned(&self) -> bool {
         self.poisoned
@@ -374,7 +374,7 @@ impl<'a> NodeGuard<'a> {
         self.poisoned = false;
     }
 
-    /// Whether this is the guard of that lock.
+    /// Returns whether this is the guard of that lock.
     #[must_use]
     pub fn is_of(&self, lock: &NodeLock) -> bool {
         core::ptr::eq(self.lock, lock)

@@ -59,7 +59,7 @@ impl NamespaceBuilder {
         Self { max_ids: MOST_IDS }
     }
 
-    /// How many ids there are: every index is below this. At most 2³² − 64, which is also the default.
+    /// Sets the number of ids: every index is below this. At most 2³² − 64, which is also the default.
     ///
     /// Counted are those in use and those that wait for sections, so a limit should leave room for the latter. It takes no memory
     /// by itself.
@@ -93,7 +93,7 @@ pub struct Namespace<'d, T> {
 }
 
 impl<'d, T> Namespace<'d, T> {
-    /// A namespace without a limit of its own. Allocates nothing before it is used.
+    /// Creates a namespace without a limit of its own. Allocates nothing before it is used.
     #[must_use]
     pub const fn new(domain: &'d Domain) -> Self {
         NamespaceBuilder::new().build(domain)
@@ -105,7 +105,7 @@ impl<'d, T> Namespace<'d, T> {
         self.domain
     }
 
-    /// How many values there are: exactly, if nobody inserts or removes meanwhile; otherwise each of those calls is counted or not.
+    /// Returns the number of values: exactly, if nobody inserts or removes meanwhile; otherwise each of those calls is counted or not.
     ///
     /// *Progress:* blocking, for some instructions at a time. *Cost:* a line of each slot.
     #[must_use]
@@ -114,7 +114,7 @@ impl<'d, T> Namespace<'d, T> {
         totals.inserted.saturating_sub(totals.removed) as usize
     }
 
-    /// Whether there is no value, as [`len`](Self::len) counts.
+    /// Returns whether there is no value, as [`len`](Self::len) counts.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.len() == 0
@@ -126,7 +126,7 @@ impl<'d, T> Namespace<'d, T> {
         self.table.memory()
     }
 
-    /// What there is, and what waits; all numbers at about the same time.
+    /// Returns statistics: what there is, and what waits; all numbers at about the same time.
     #[must_use]
     pub fn stats(&self) -> NamespaceStats {
         let totals = self.table.totals();

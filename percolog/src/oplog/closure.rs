@@ -114,6 +114,7 @@ impl<S: 'static, const N: usize> Drop for Stored<S, N> {
 impl<S: 'static, const N: usize> LoggedFn<S, N> {
     const_fn! {
         /// Wraps a structure. Allocates nothing; usable in statics.
+        #[must_use]
         pub const fn new(state: S) -> Self {
             Self { logged: Logged::new(state) }
         }
@@ -214,6 +215,7 @@ impl<S: 'static, const N: usize> LoggedFn<S, N> {
     }
 
     /// See [`Logged::is_poisoned`].
+    #[must_use]
     pub fn is_poisoned(&self) -> bool {
         self.logged.is_poisoned()
     }
@@ -234,6 +236,7 @@ impl<S: 'static, const N: usize> LoggedFn<S, N> {
     }
 
     /// See [`Logged::stats`].
+    #[must_use]
     pub fn stats(&self) -> LogStats {
         self.logged.stats()
     }

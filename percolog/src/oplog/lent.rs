@@ -121,7 +121,8 @@ impl Default for LogCacheBuilder {
 }
 
 impl<S, O: Operation<S>, E: Environment> LogCache<S, O, E> {
-    /// What the cache holds, and what it has cost. Locks each place of each slot for a moment.
+    /// Returns statistics: what the cache holds, and what it has cost. Locks each place of each slot for a moment.
+    #[must_use]
     pub fn stats(&self) -> LogCacheStats {
         self.cache.stats()
     }
@@ -227,12 +228,14 @@ pub struct Lent<S: Send + 'static, O: Cached<S, E>, E: Environment + 'static = N
 impl<S: Send + 'static, O: Cached<S, E>, E: Environment> Lent<S, O, E> {
     const_fn! {
         /// Wraps a structure. Allocates nothing. To be pinned before it is used.
+        #[must_use]
         pub const fn new(state: S) -> Self {
             Self { object: engine::Lent::new(state), kind: PhantomData }
         }
     }
 
     /// Wraps a structure in a box of its own.
+    #[must_use]
     pub fn boxed(state: S) -> Pin<Box<Self>> {
         Box::pin(Self::new(state))
     }
@@ -429,6 +432,7 @@ impl<S: Send + 'static, O: Cached<S, E>, E: Environment> Lent<S, O, E> {
     ///
     /// It is all that can be told of one object: eight bytes have no room for an account of what it has cost, so the cache
     /// [keeps one](LogCache::stats) of all its objects together.
+    #[must_use]
     pub fn pending(&self) -> usize {
         Self::cache().pending(&self.object)
     }
@@ -457,7 +461,8 @@ impl<S: Send + 'static, O: Cached<S, E>, E: Environment> Lent<S, O, E> {
         unsafe { ptr::read(&raw const this.object) }.into_inner()
     }
 
-    /// Whether an operation, or the holder of an exclusive guard, has panicked.
+    /// Returns whether an operation, or the holder of an exclusive guard, has panicked.
+    #[must_use]
     pub fn is_poisoned(&self) -> bool {
         self.object.is_poisoned()
     }

@@ -58,6 +58,7 @@ pub struct Logged<S, O: Operation<S>, E: Environment = Native> {
 impl<S, O: Operation<S>> Logged<S, O> {
     const_fn! {
         /// Wraps a structure. Allocates nothing; usable in statics.
+        #[must_use]
         pub const fn new(state: S) -> Self {
             Self::builder().build(state)
         }
@@ -97,7 +98,7 @@ pub struct LoggedBuilder {
 }
 
 impl LoggedBuilder {
-    /// The usual limits and policies.
+    /// Creates a builder with the usual limits and policies.
     pub const fn new() -> Self {
         Self {
             options: Options::DEFAULT,
@@ -135,7 +136,7 @@ impl LoggedBuilder {
         self
     }
 
-    /// Whether merging looks for operations of different slots that absorb each other: usually yes,
+    /// Sets whether merging looks for operations of different slots that absorb each other: usually yes,
     /// for operations that [absorb](Operation::ABSORBS) at all. It costs the reader a look into an
     /// index per operation, and pays where executing one costs more than that.
     pub const fn absorb_while_merging(mut self, yes: bool) -> Self {
@@ -325,7 +326,7 @@ impl<S, O: Operation<S>, E: Environment> Logged<S, O, E> {
         self.object.read(until(timeout))
     }
 
-    /// What [`Latest`](crate::collections) makes its views of.
+    /// What [`Snapshots`](crate::collections) are made of.
     #[cfg(feature = "std")]
     pub(crate) fn look<R>(
         &self,
@@ -364,7 +365,8 @@ impl<S, O: Operation<S>, E: Environment> Logged<S, O, E> {
         }
     }
 
-    /// Whether an operation, or the holder of an exclusive guard, has panicked.
+    /// Returns whether an operation, or the holder of an exclusive guard, has panicked.
+    #[must_use]
     pub fn is_poisoned(&self) -> bool {
         self.object.is_poisoned()
     }
@@ -374,7 +376,8 @@ impl<S, O: Operation<S>, E: Environment> Logged<S, O, E> {
         self.object.clear_poison();
     }
 
-    /// What deferring has cost so far. Locks each slot's queue for a moment.
+    /// Returns statistics: what deferring has cost so far. Locks each slot's queue for a moment.
+    #[must_use]
     pub fn stats(&self) -> LogStats {
         self.object.stats()
     }

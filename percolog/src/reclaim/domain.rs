@@ -85,7 +85,7 @@ unsafe impl Sync for Domain {}
 unsafe impl Send for Domain {}
 
 impl Domain {
-    /// A domain with the default [`DomainOptions`]. Allocates nothing before it is used.
+    /// Creates a domain with the default [`DomainOptions`]. Allocates nothing before it is used.
     #[must_use]
     pub const fn new() -> Self {
         Self::with(DomainOptions::new())
@@ -299,7 +299,7 @@ impl Domain {
         Stamp(self.collector().now())
     }
 
-    /// Whether every section that was open at that instant has ended, that of the caller included.
+    /// Returns whether every section that was open at that instant has ended, that of the caller included.
     ///
     /// With this a program can manage objects of its own: unlink, take [`now`](Self::now), and reuse
     /// the object when this says so. Once `true` it stays so.
@@ -422,7 +422,7 @@ impl Domain {
         self.with_record(|collector, record| collector.collect(record))
     }
 
-    /// What reclaiming has cost, and what it has not done yet.
+    /// Returns statistics: what reclaiming has cost, and what it has not done yet.
     #[must_use]
     pub fn stats(&self) -> DomainStats {
         let collector = self.collector();

@@ -245,7 +245,7 @@ impl<'s, T> Ref<'s, T> {
         unsafe { self.object.as_ref() }
     }
 
-    /// Whether both are the same object, not only equal ones.
+    /// Returns whether both are the same object, not only equal ones.
     #[inline]
     #[must_use]
     pub fn is(self, other: Ref<'_, T>) -> bool {
@@ -348,7 +348,7 @@ unsafe fn lend<'s, T>(object: *mut T) -> Option<Ref<'s, T>> {
 }
 
 impl<T, M: Memory> Link<T, M> {
-    /// A link to nothing.
+    /// Creates a link to nothing.
     #[must_use]
     pub const fn null() -> Self {
         Self {
@@ -357,7 +357,7 @@ impl<T, M: Memory> Link<T, M> {
         }
     }
 
-    /// A link to an object.
+    /// Creates a link to an object.
     #[must_use]
     pub fn new(object: Owned<T, M>) -> Self {
         Self {
@@ -370,6 +370,7 @@ impl<T, M: Memory> Link<T, M> {
     ///
     /// *Progress:* wait-free. *Cost:* one load.
     #[inline]
+    #[must_use]
     pub fn load<'s>(&'s self, section: &'s impl InSection) -> Option<Ref<'s, T>> {
         let _ = section;
         // Acquire pairs with the Release with which the object was linked.
@@ -380,7 +381,7 @@ impl<T, M: Memory> Link<T, M> {
         unsafe { lend(object) }
     }
 
-    /// Whether the link leads nowhere.
+    /// Returns whether the link leads nowhere.
     #[inline]
     #[must_use]
     pub fn is_null(&self) -> bool {

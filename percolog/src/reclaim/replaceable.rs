@@ -52,6 +52,7 @@ impl<'d, T: Send + Sync + 'static> Replaceable<'d, T> {
     /// # Panics
     /// If the section is one of another domain.
     #[inline]
+    #[must_use]
     pub fn load<'s>(&'s self, section: &'s impl InSection) -> Ref<'s, T> {
         assert!(
             section.is_of(self.domain),

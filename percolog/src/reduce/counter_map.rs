@@ -107,7 +107,7 @@ pub struct CounterMapSnapshot<K> {
 }
 
 impl<K> CounterMap<K> {
-    /// An empty map that admits so many keys. Allocates nothing.
+    /// Creates an empty map that admits so many keys. Allocates nothing.
     #[must_use]
     pub const fn new(bound: usize) -> Self {
         Self {
@@ -296,13 +296,13 @@ impl<K> CounterMapSnapshot<K> {
         self.other
     }
 
-    /// How many keys there are.
+    /// Returns the number of keys.
     #[must_use]
     pub fn len(&self) -> usize {
         self.keys.len()
     }
 
-    /// Whether nothing was counted, under a name or as other.
+    /// Returns whether nothing was counted, under a name or as other.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.keys.is_empty() && self.other == 0

@@ -195,13 +195,13 @@ pub struct HdrHistogram {
 }
 
 impl HdrHistogram {
-    /// A histogram of any values, to two significant figures ([`HdrBounds::ALL`]). Allocates nothing.
+    /// Creates a histogram of any values, to two significant figures ([`HdrBounds::ALL`]). Allocates nothing.
     #[must_use]
     pub const fn new() -> Self {
         Self::with_bounds(HdrBounds::ALL)
     }
 
-    /// A histogram with bounds of your own. Allocates nothing.
+    /// Creates a histogram with bounds of your own. Allocates nothing.
     ///
     /// ```
     /// use percolog::reduce::{HdrBounds, HdrHistogram};
@@ -391,7 +391,7 @@ impl HdrSnapshot {
         self.counts.as_ref().map_or(0, Counts::len)
     }
 
-    /// Whether none were.
+    /// Returns whether no values were recorded.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.count() == 0

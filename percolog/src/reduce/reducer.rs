@@ -121,7 +121,7 @@ pub struct Reducer<M> {
 }
 
 impl<M> Reducer<M> {
-    /// A reducer in which nothing is yet. Allocates nothing.
+    /// Creates a reducer in which nothing is yet. Allocates nothing.
     #[must_use]
     pub const fn new() -> Self {
         Self {

@@ -64,7 +64,7 @@ pub struct Summary {
 }
 
 impl Summary {
-    /// A summary of nothing. Allocates nothing.
+    /// Creates a summary of nothing. Allocates nothing.
     #[must_use]
     pub const fn new() -> Self {
         Self {

@@ -88,7 +88,7 @@ impl Generation {
         number.is_multiple_of(2).then_some(Seen(number))
     }
 
-    /// Whether it is still the same, and nobody is changing it.
+    /// Returns whether it is still the same, and nobody is changing it.
     ///
     /// *Progress* and *cost:* as [`current`](Self::current).
     #[inline]

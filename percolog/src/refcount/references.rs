@@ -306,7 +306,7 @@ impl<T: ?Sized + Send + Sync> CoreArc<T> {
         })
     }
 
-    /// Whether both lead to the same value.
+    /// Returns whether both lead to the same value.
     #[must_use]
     pub fn ptr_eq(this: &Self, other: &Self) -> bool {
         this.header == other.header
@@ -509,7 +509,7 @@ impl<T: ?Sized + Send + Sync> CoreWeak<T> {
         })
     }
 
-    /// Whether both lead to the same value.
+    /// Returns whether both lead to the same value.
     #[must_use]
     pub fn ptr_eq(&self, other: &Self) -> bool {
         self.header == other.header

@@ -158,7 +158,7 @@ impl<'d, T> Slab<'d, T> {
     /// How many bytes a chunk takes.
     pub const CHUNK_BYTES: usize = Self::SHAPE.bytes();
 
-    /// A slab without a limit, whose objects are freed in this domain. Allocates nothing before it is used.
+    /// Creates a slab without a limit, whose objects are freed in this domain. Allocates nothing before it is used.
     #[must_use]
     pub const fn new(domain: &'d Domain) -> Self {
         SlabBuilder::new().build(domain)
@@ -309,7 +309,7 @@ impl<'d, T> Slab<'d, T> {
         self.existing().map_or(0, Core::collect)
     }
 
-    /// What the slab holds, and has done.
+    /// Returns statistics: what the slab holds, and has done.
     ///
     /// *Progress:* wait-free. *Cost:* a line of each thread that has used the slab.
     #[must_use]

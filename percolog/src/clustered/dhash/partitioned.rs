@@ -146,7 +146,7 @@ impl<K, S, B> Partitioned<K, S, B> {
         Master { slots, all }
     }
 
-    /// How many elements there are, counted table by table.
+    /// Returns the number of elements, counted table by table.
     ///
     /// *Progress:* blocking. *Cost:* a lock for each table.
     ///
@@ -158,7 +158,7 @@ impl<K, S, B> Partitioned<K, S, B> {
             .sum()
     }
 
-    /// Whether there is no element.
+    /// Returns whether there is no element.
     ///
     /// # Errors
     /// As [`len`](Self::len).
@@ -347,7 +347,7 @@ impl<K, S> PartitionedElement<'_, K, S> {
         &self.slot.key
     }
 
-    /// Whether the element has been removed since it was found.
+    /// Returns whether the element has been removed since it was found.
     #[must_use]
     pub fn is_emptied(&self) -> bool {
         self.slot.is_dead()

@@ -172,7 +172,7 @@ impl fmt::Display for VisitError {
 impl ::core::error::Error for VisitError {}
 
 impl<K, S, L> DHash<K, S, L> {
-    /// A table whose local parts are made by this function, from the key and the shared part.
+    /// Creates a table whose local parts are made by this function, from the key and the shared part.
     #[must_use]
     pub fn new(make_local: fn(&K, &S) -> L) -> Self {
         Self::with_hasher(make_local, DefaultHashBuilder::default())
@@ -231,7 +231,7 @@ impl<K, S, L, B> DHash<K, S, L, B> {
         self.core.for_each(f)
     }
 
-    /// How many elements there are, counted part by part.
+    /// Returns the number of elements, counted part by part.
     ///
     /// *Progress:* blocking. *Cost:* sixteen locks.
     ///
@@ -241,7 +241,7 @@ impl<K, S, L, B> DHash<K, S, L, B> {
         self.core.len()
     }
 
-    /// Whether there is no element.
+    /// Returns whether there is no element.
     ///
     /// # Errors
     /// As [`len`](Self::len).
@@ -452,7 +452,7 @@ impl<K, S, L> Element<'_, K, S, L> {
         &self.0.replica().record().shared
     }
 
-    /// Whether the element has been removed since it was found. Its parts are there until the guard is dropped.
+    /// Returns whether the element has been removed since it was found. Its parts are there until the guard is dropped.
     ///
     /// While somebody is removing it, this can be `true` where another thread still finds the element, on a place that was not told yet: the removal
     /// happens at the moment at which its call finds nobody who could.

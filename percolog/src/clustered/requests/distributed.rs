@@ -33,7 +33,7 @@ pub struct RequestCounter {
 }
 
 impl RequestCounter {
-    /// A counter that is open, with nobody inside. Allocates nothing.
+    /// Creates a counter that is open, with nobody inside. Allocates nothing.
     #[must_use]
     pub const fn new() -> Self {
         Self {

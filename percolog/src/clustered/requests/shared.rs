@@ -25,7 +25,7 @@ pub struct SharedRequestCounter {
 
 impl SharedRequestCounter {
     const_fn! {
-        /// A counter that is open, with nobody inside.
+        /// Creates a counter that is open, with nobody inside.
         #[must_use]
         pub const fn new() -> Self {
             Self { count: AtomicU64::new(0), control: Control::new() }

@@ -160,6 +160,7 @@ where
     /// # Panics
     /// If the section is one of another domain. Where `Hash` or `Eq` of the key panic, or the time source does.
     #[inline]
+    #[must_use]
     pub fn get<'s, Q>(&'s self, section: &'s impl InSection, key: &Q) -> Option<&'s V>
     where
         K: Borrow<Q>,
@@ -175,6 +176,7 @@ where
     /// # Panics
     /// As [`get`](Self::get).
     #[inline]
+    #[must_use]
     pub fn get_item<'s, Q>(
         &'s self,
         section: &'s impl InSection,
@@ -210,7 +212,7 @@ where
         self.get(&section, key).map(look)
     }
 
-    /// Whether the key has an item. Does not count as a use of it.
+    /// Returns whether the key has an item. Does not count as a use of it.
     ///
     /// *Progress*, *cost*, *panics:* as [`observe`](Self::observe).
     #[must_use]
@@ -549,7 +551,7 @@ where
 
     // ── Figures ──
 
-    /// How many items there are, those included that have expired and were not met since. Exact if nobody changes them; otherwise each
+    /// Returns the number of items, those included that have expired and were not met since. Exact if nobody changes them; otherwise each
     /// list is counted for itself.
     ///
     /// *Progress:* wait-free. *Cost:* a line of each list.
@@ -558,7 +560,7 @@ where
         self.core.lists.items()
     }
 
-    /// Whether there are none, as [`len`](Self::len) counts.
+    /// Returns whether there are none, as [`len`](Self::len) counts.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.len() == 0
@@ -584,13 +586,13 @@ where
         self.core.lists.share
     }
 
-    /// How many lists there are.
+    /// Returns the number of lists.
     #[must_use]
     pub fn lists(&self) -> usize {
         self.core.lists.count()
     }
 
-    /// What the cache has done, and what it holds.
+    /// Returns statistics: what the cache has done, and what it holds.
     ///
     /// *Progress:* wait-free. *Cost:* a line or two of each thread that has used the cache, and of each list.
     #[must_use]

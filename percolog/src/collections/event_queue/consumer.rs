@@ -43,6 +43,7 @@ impl<T> Taken<T> {
 
 impl<T: Send, E: Environment> EventQueue<T, E> {
     /// Becomes the queue's consumer; `None` while somebody else is. *Progress:* waits for no longer than some pauses.
+    #[must_use]
     pub fn consumer(&self) -> Option<Consumer<'_, T, E>> {
         Some(Consumer {
             taken: self.taken.lock_briefly()?,
@@ -124,6 +125,7 @@ impl<T: Send, E: Environment> Consumer<'_, T, E> {
     /// # Panics
     /// If the queue is poisoned.
     #[track_caller]
+    #[must_use]
     pub fn memory_usage(&mut self) -> usize {
         let waiting = self.queue.log.synchronize().memory();
         let taken = self.taken.get().batch.memory();

@@ -111,6 +111,7 @@ impl EventQueueBuilder {
 
     /// The queue, in which an event that is equal to the one before it is dropped, as if it had been that one: unless the other
     /// one has been taken by the consumer meanwhile, which would then not hear of the second.
+    #[must_use]
     pub fn build_merging<T: Send + PartialEq>(self) -> EventQueue<T> {
         self.build_merging_in(Native)
     }
@@ -144,14 +145,16 @@ impl EventQueueBuilder {
 
 impl<T: Send> EventQueue<T> {
     const_fn! {
-        /// A queue for that many events (at least one). Allocates nothing; usable in statics.
+        /// Creates a queue for that many events (at least one). Allocates nothing; usable in statics.
+        #[must_use]
         pub const fn new(capacity: usize) -> Self {
             EventQueueBuilder::new(capacity).build()
         }
     }
 
     const_fn! {
-        /// A queue without a bound: for producers who are known to pause, or consumers who are known to keep up.
+        /// Creates a queue without a bound: for producers who are known to pause, or consumers who are known to keep up.
+        #[must_use]
         pub const fn unbounded() -> Self {
             Self::new(usize::MAX)
         }
@@ -209,8 +212,9 @@ impl<T: Send, E: Environment> EventQueue<T, E> {
         self.bell.ring();
     }
 
-    /// What deferring has cost so far: here `executed` is how many events have been brought together. Locks each core's queue for
+    /// Returns statistics: what deferring has cost so far: here `executed` is how many events have been brought together. Locks each core's queue for
     /// a moment.
+    #[must_use]
     pub fn stats(&self) -> LogStats {
         self.log.stats()
     }

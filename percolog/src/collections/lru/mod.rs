@@ -221,7 +221,7 @@ impl Default for LruBuilder {
 }
 
 impl<K: Hash + Eq + Send> Lru<K> {
-    /// An object without keys, with the usual limit, that may discard touches. Allocates nothing.
+    /// Creates an object without keys, with the usual limit, that may discard touches. Allocates nothing.
     #[must_use]
     pub fn new() -> Self {
         Self::builder().build()
@@ -282,6 +282,7 @@ impl<K: Hash + Eq + Send, S: BuildHasher, E: Environment> Lru<K, S, E> {
     ///
     /// # Panics
     /// If the object is poisoned.
+    #[must_use]
     pub fn evict(&self) -> Option<K> {
         self.log.with(Order::pop_oldest)
     }
@@ -290,6 +291,7 @@ impl<K: Hash + Eq + Send, S: BuildHasher, E: Environment> Lru<K, S, E> {
     ///
     /// # Panics
     /// If the object is poisoned.
+    #[must_use]
     pub fn evict_many(&self, keys: usize) -> Vec<K> {
         self.log.with(|order| {
             let keys = keys.min(order.len());
@@ -311,6 +313,7 @@ impl<K: Hash + Eq + Send, S: BuildHasher, E: Environment> Lru<K, S, E> {
     ///
     /// # Panics
     /// If the object is poisoned.
+    #[must_use]
     pub fn evict_beyond(&self, keys: usize) -> Vec<K> {
         self.log.with(|order| {
             let beyond = order.len().saturating_sub(keys);
@@ -330,10 +333,11 @@ impl<K: Hash + Eq + Send, S: BuildHasher, E: Environment> Lru<K, S, E> {
         self.log.with(|order| order.iter().cloned().collect())
     }
 
-    /// Whether a key is there. Does not touch it.
+    /// Returns whether a key is there. Does not touch it.
     ///
     /// # Panics
     /// If the object is poisoned.
+    #[must_use]
     pub fn contains<Q>(&self, key: &Q) -> bool
     where
         K: Borrow<Q>,
@@ -343,18 +347,20 @@ impl<K: Hash + Eq + Send, S: BuildHasher, E: Environment> Lru<K, S, E> {
         self.log.with(|order| order.contains(hash, key))
     }
 
-    /// How many keys there are.
+    /// Returns the number of keys.
     ///
     /// # Panics
     /// If the object is poisoned.
+    #[must_use]
     pub fn len(&self) -> usize {
         self.log.with(|order| order.len())
     }
 
-    /// Whether there is no key.
+    /// Returns whether there is no key.
     ///
     /// # Panics
     /// If the object is poisoned.
+    #[must_use]
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
@@ -375,7 +381,8 @@ impl<K: Hash + Eq + Send, S: BuildHasher, E: Environment> Lru<K, S, E> {
         self.log.memory_usage()
     }
 
-    /// What deferring has cost; [`discarded`](LogStats::discarded) is the number of touches that were.
+    /// Returns statistics: what deferring has cost; [`discarded`](LogStats::discarded) is the number of touches that were.
+    #[must_use]
     pub fn stats(&self) -> LogStats {
         self.log.stats()
     }

@@ -78,7 +78,7 @@ where
     K: Hash + Eq + Send + Sync + 'static,
     V: Send + Sync + 'static,
 {
-    /// An empty map, whose entries are read in sections of this domain. Allocates nothing before it is used. For one with a limit,
+    /// Creates an empty map, whose entries are read in sections of this domain. Allocates nothing before it is used. For one with a limit,
     /// or with room for many, there is a [`MapBuilder`](super::MapBuilder).
     #[must_use]
     pub fn new(domain: &'d Domain) -> Self {
@@ -137,7 +137,7 @@ where
         &self.hasher
     }
 
-    /// How many buckets there are. Never fewer than before.
+    /// Returns the number of buckets. Never fewer than before.
     #[must_use]
     pub fn buckets(&self) -> usize {
         self.buckets.count()
@@ -219,6 +219,7 @@ where
     /// # Panics
     /// If the section is one of another domain.
     #[inline]
+    #[must_use]
     pub fn get<'s, Q>(&'s self, section: &'s impl InSection, key: &Q) -> Option<&'s V>
     where
         K: Borrow<Q>,
@@ -230,7 +231,7 @@ where
         found.map(|entry| &entry.value)
     }
 
-    /// Whether there is such an entry.
+    /// Returns whether there is such an entry.
     ///
     /// *Progress* and *cost:* as [`observe`](Self::observe).
     #[inline]
@@ -243,7 +244,7 @@ where
         self.observe(key, |_| ()).is_some()
     }
 
-    /// How many entries there are. Exact if nobody adds or deletes; of those who are at it each counts or does not.
+    /// Returns the number of entries. Exact if nobody adds or deletes; of those who are at it each counts or does not.
     ///
     /// *Progress:* lock-free. *Cost:* a line of each thread that has added or deleted since the last call: see [`Counter::sum`].
     ///
@@ -261,7 +262,7 @@ where
         self.entries.about()
     }
 
-    /// Whether there is no entry. As exact as [`len`](Self::len), and as dear.
+    /// Returns whether there is no entry. As exact as [`len`](Self::len), and as dear.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.len() == 0

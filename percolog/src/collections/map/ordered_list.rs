@@ -47,7 +47,7 @@ pub struct OrderedList<'d, K: Ord + Send + Sync + 'static, V: Send + Sync + 'sta
 }
 
 impl<'d, K: Ord + Send + Sync + 'static, V: Send + Sync + 'static> OrderedList<'d, K, V> {
-    /// An empty list, whose entries are read in sections of this domain. Allocates nothing before it is used. For one with a limit
+    /// Creates an empty list, whose entries are read in sections of this domain. Allocates nothing before it is used. For one with a limit
     /// there is a [`MapBuilder`](super::MapBuilder).
     #[must_use]
     pub const fn new(domain: &'d Domain) -> Self {
@@ -128,6 +128,7 @@ impl<'d, K: Ord + Send + Sync + 'static, V: Send + Sync + 'static> OrderedList<'
     /// # Panics
     /// If the section is one of another domain.
     #[inline]
+    #[must_use]
     pub fn get<'s, Q>(&'s self, section: &'s impl InSection, key: &Q) -> Option<&'s V>
     where
         K: Borrow<Q>,
@@ -139,7 +140,7 @@ impl<'d, K: Ord + Send + Sync + 'static, V: Send + Sync + 'static> OrderedList<'
         found.map(|entry| &entry.value)
     }
 
-    /// Whether there is such an entry.
+    /// Returns whether there is such an entry.
     ///
     /// *Progress* and *cost:* as [`observe`](Self::observe).
     #[inline]
@@ -152,7 +153,7 @@ impl<'d, K: Ord + Send + Sync + 'static, V: Send + Sync + 'static> OrderedList<'
         self.observe(key, |_| ()).is_some()
     }
 
-    /// How many entries there are. Exact if nobody adds or deletes; of those who are at it each counts or does not.
+    /// Returns the number of entries. Exact if nobody adds or deletes; of those who are at it each counts or does not.
     ///
     /// *Progress:* lock-free. *Cost:* a line of each thread that has added or deleted since the last call: see [`Counter::sum`].
     ///
@@ -170,7 +171,7 @@ impl<'d, K: Ord + Send + Sync + 'static, V: Send + Sync + 'static> OrderedList<'
         self.entries.about()
     }
 
-    /// Whether there is no entry.
+    /// Returns whether there is no entry.
     ///
     /// *Progress* and *cost:* as [`observe`](Self::observe).
     #[must_use]

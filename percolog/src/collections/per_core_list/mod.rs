@@ -185,7 +185,7 @@ fn count(counter: &AtomicUsize, more: usize) {
 
 impl<T> PerCoreList<T> {
     const_fn! {
-        /// An empty list. Allocates nothing; usable in statics.
+        /// Creates an empty list. Allocates nothing; usable in statics.
         #[must_use]
         pub const fn new() -> Self {
             Self::new_in(Native)
@@ -295,7 +295,8 @@ impl<T, E: Environment> PerCoreList<T, E> {
         })
     }
 
-    /// Whether there was no item in any list, at one moment during the call.
+    /// Returns whether there was no item in any list, at one moment during the call.
+    #[must_use]
     pub fn is_empty(&self) -> bool {
         loop {
             let mut all = 0usize;
@@ -313,14 +314,16 @@ impl<T, E: Environment> PerCoreList<T, E> {
     }
 
     /// About how many items there are: each list is counted as it is when it is looked at. Exact while nobody pushes or pops.
+    #[must_use]
     pub fn estimate_len(&self) -> usize {
         self.slots.iter().map(|(_, list)| list.look().0).sum()
     }
 
-    /// How many items there are, at one moment during the call.
+    /// Returns the number of items, at one moment during the call.
     ///
     /// *Allocates*, and keeps all cores from their lists for as long as it takes to lock them: [`estimate_len`](Self::estimate_len)
     /// does not.
+    #[must_use]
     pub fn len(&self) -> usize {
         self.hold(|_, items| items.len()).into_iter().sum()
     }

@@ -103,6 +103,7 @@ impl<K: Hash + Eq + Send, S: SetState<K>> Set<K, S> {
         /// names.insert("grace");
         /// assert!(names.contains(&"ada") && names.contains(&"grace"));
         /// ```
+        #[must_use]
         pub const fn new(state: S) -> Self {
             Self::build(LoggedBuilder::new(), state)
         }
@@ -225,7 +226,7 @@ impl<K: Hash + Eq + Send, S: SetState<K>, E: Environment> Set<K, S, E> {
         self.log.synchronize().remove(key)
     }
 
-    /// Whether the key is in the set, with all changes that have finished. For borrowed forms of a key, and for more than
+    /// Returns whether the key is in the set, with all changes that have finished. For borrowed forms of a key, and for more than
     /// one question about the same instant, ask a [guard](Self::read).
     #[must_use]
     #[track_caller]
@@ -236,7 +237,7 @@ impl<K: Hash + Eq + Send, S: SetState<K>, E: Environment> Set<K, S, E> {
         self.log.read().contains(key)
     }
 
-    /// How many keys are in the set, with all changes that have finished. Exact.
+    /// Returns the number of keys in the set, with all changes that have finished. Exact.
     #[must_use]
     #[track_caller]
     pub fn len(&self) -> usize
@@ -246,7 +247,7 @@ impl<K: Hash + Eq + Send, S: SetState<K>, E: Environment> Set<K, S, E> {
         self.log.read().len()
     }
 
-    /// Whether no key is in the set, with all changes that have finished.
+    /// Returns whether no key is in the set, with all changes that have finished.
     #[must_use]
     #[track_caller]
     pub fn is_empty(&self) -> bool
@@ -325,7 +326,8 @@ impl<K: Hash + Eq + Send, S: SetState<K>, E: Environment> Set<K, S, E> {
         self.log.into_inner()
     }
 
-    /// Whether a comparison of keys, or the holder of an exclusive guard, has panicked.
+    /// Returns whether a comparison of keys, or the holder of an exclusive guard, has panicked.
+    #[must_use]
     pub fn is_poisoned(&self) -> bool {
         self.log.is_poisoned()
     }
@@ -335,7 +337,8 @@ impl<K: Hash + Eq + Send, S: SetState<K>, E: Environment> Set<K, S, E> {
         self.log.clear_poison();
     }
 
-    /// What deferring has cost so far, and how much never had to be executed; see [`Logged::stats`].
+    /// Returns statistics: what deferring has cost so far, and how much never had to be executed; see [`Logged::stats`].
+    #[must_use]
     pub fn stats(&self) -> LogStats {
         self.log.stats()
     }

@@ -165,7 +165,7 @@ fn take<K: Borrow<Q>, V, Q: Eq + ?Sized>(
 }
 
 impl<K, V> TableCache<K, V> {
-    /// An empty table. Allocates nothing.
+    /// Creates an empty table. Allocates nothing.
     #[must_use]
     pub fn new() -> Self {
         Self::with_hasher(DefaultHashBuilder::default())
@@ -174,7 +174,7 @@ impl<K, V> TableCache<K, V> {
 
 impl<K, V, S> TableCache<K, V, S> {
     const_fn! {
-        /// An empty table with a hasher of its own; usable in statics if that is. Allocates nothing.
+        /// Creates an empty table with a hasher of its own; usable in statics if that is. Allocates nothing.
         ///
         /// ```
         /// use percolog::collections::TableCache;
@@ -240,6 +240,7 @@ where
     /// # Panics
     /// Where the key's `Hash`, `Eq` or `Clone` do, or the value's `Clone`.
     #[inline]
+    #[must_use]
     pub fn get<Q>(&self, key: &Q) -> Option<V>
     where
         K: Borrow<Q> + Clone,
@@ -379,17 +380,20 @@ where
             .shared(|table| table.iter().for_each(|(key, value)| f(key, value)));
     }
 
-    /// How many keys are in the table.
+    /// Returns the number of keys in the table.
+    #[must_use]
     pub fn len(&self) -> usize {
         self.center.shared(HashTable::len)
     }
 
-    /// Whether no key is in the table.
+    /// Returns whether no key is in the table.
+    #[must_use]
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
     /// How many copies the cores have, about: each core is counted for itself.
+    #[must_use]
     pub fn copies(&self) -> usize {
         let copies = self.copies.iter();
         copies

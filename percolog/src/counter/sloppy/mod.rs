@@ -151,7 +151,7 @@ mod global {
     }
 
     impl SloppyCounter {
-        /// A counter of which nothing is in use, with a central counter of its own. Allocates nothing.
+        /// Creates a counter of which nothing is in use, with a central counter of its own. Allocates nothing.
         ///
         /// `threshold` is how many spares a thread keeps at the most.
         #[must_use]

@@ -33,7 +33,7 @@ impl ClockPair {
         (self.forth - self.back) / 2
     }
 
-    /// Whether every hand-off arrived later than it was sent, by these clocks.
+    /// Returns whether every hand-off arrived later than it was sent, by these clocks.
     #[must_use]
     pub const fn is_causal(&self) -> bool {
         self.forth > 0 && self.back > 0
@@ -51,7 +51,7 @@ pub struct Skew {
 }
 
 impl Skew {
-    /// Whether every hand-off between every two processors arrived later than it was sent.
+    /// Returns whether every hand-off between every two processors arrived later than it was sent.
     #[must_use]
     pub fn is_causal(&self) -> bool {
         self.pairs.iter().all(ClockPair::is_causal)

@@ -243,7 +243,7 @@ fn sections_of_other_domains() {
         .build(&domain)
         .expect("there is memory");
     let section = other.enter();
-    cache.get(&section, &1);
+    let _ = cache.get(&section, &1);
 }
 
 #[test]
