@@ -128,7 +128,7 @@ impl<const EACH: u64> Collection for Recent<EACH> {
     }
 
     fn collect(&self) {
-        self.0.len();
+        let _ = self.0.len();
     }
 
     fn check(&self, threads: usize, uses: u64) {
