@@ -278,7 +278,7 @@ pub enum UpdateError {
     /// To be removed, and not in this container.
     Absent,
     /// The slot's log is at its limit, and was to grow no further and not to be merged here: see
-    /// [`FullReason`](crate::engine::FullReason).
+    /// [`FullReason`](crate::oplog::FullReason).
     Full(crate::engine::FullReason),
 }
 

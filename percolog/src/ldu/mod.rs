@@ -44,7 +44,7 @@
 //! each, so at most what one core can look at.
 //!
 //! Merging is done by readers, by updaters at the [limit](DeferredBuilder::limit), by whoever calls
-//! [`drain`](Deferred::drain), or by a timer: `engine::DrainThread`.
+//! [`drain`](Deferred::drain), or by a timer: `oplog::DrainThread`.
 //!
 //! # What the published code gets wrong
 //!
