@@ -1,46 +1,4 @@
 //! A registry of entries that come and go on all cores, and are listed rarely.
-//!
-//! ```
-//! use percolog::collections::Registry;
-//!
-//! static OPEN: Registry<&str> = Registry::new();
-//!
-//! let log = OPEN.register("/var/log/messages");   // no shared cache line
-//! {
-//!     let _passwords = OPEN.register("/etc/passwd");
-//!     assert_eq!(OPEN.len(), 2);                  // exact, whatever threads have registered
-//! }                                               // unregistered as its handle is dropped
-//! assert!(OPEN.list().iter().all(|(_, file)| *file == "/var/log/messages"));
-//! drop(log);
-//! assert!(OPEN.is_empty());
-//! ```
-//!
-//! **Order.** Linearizable: a listing, and a length, show each entry whose registration has returned and whose handle has not been dropped, and
-//! none whose handle's drop has returned; all of one moment.
-//!
-//! # Which queue, and why
-//!
-//! The stamped log of [`oplog`](crate::oplog) with *cancelling* absorption: each entry is an identity that is registered once and
-//! unregistered once, which the handle sees to. So an entry that goes while its registration is still in the queue of the core leaves
-//! nothing behind, and neither of the two is ever executed or takes part in a merge. That is how most entries live: a
-//! file is opened, read and closed by one thread. A removal that finds its partner takes no time stamp either.
-//!
-//! **Sustained ceiling.** None for entries that go from the core they came on before anybody lists; entries that are there for longer, or move
-//! to other cores, are each executed twice, by one thread at a time.
-//!
-//! # Cost
-//!
-//! | what | cache lines moved | allocations | executed |
-//! |---|---|---|---|
-//! | register, between listings | none | none, once the core's queue and its index have grown | later, unless it is cancelled |
-//! | unregister on the core of the registration, before anybody lists | none | none | never: the two cancel |
-//! | unregister anywhere else | none | none, once the core's queue has grown | later |
-//! | the first of these on a core after a listing | ≤ 3 | none | |
-//! | at 128 pending entries of a core, nobody else having the registry | a merge: each core's lock and entries | the table's growth | what is pending |
-//! | [`len`](Registry::len), [`list`](Registry::list) | a merge | the table's growth | what is pending |
-//!
-//! Boyd-Wickizer, *Optimizing Communication Bottlenecks in Multiprocessor Operating System Kernels*, §5.2.2 and §6.2 (absorption); Linux' list
-//! of open files, which every open and close had to lock, is the example.
 
 use crate::cpu::{Environment, Native};
 use crate::oplog::{
@@ -55,7 +13,47 @@ use hashbrown::HashMap;
 
 /// A registry of entries that come and go on all cores, and are listed rarely.
 ///
-/// See the [module](self) for an example, the order, the queue and the cost.
+/// ```
+/// use percolog::collections::Registry;
+///
+/// static OPEN: Registry<&str> = Registry::new();
+///
+/// let log = OPEN.register("/var/log/messages");   // no shared cache line
+/// {
+///     let _passwords = OPEN.register("/etc/passwd");
+///     assert_eq!(OPEN.len(), 2);                  // exact, whatever threads have registered
+/// }                                               // unregistered as its handle is dropped
+/// assert!(OPEN.list().iter().all(|(_, file)| *file == "/var/log/messages"));
+/// drop(log);
+/// assert!(OPEN.is_empty());
+/// ```
+///
+/// **Order.** Linearizable: a listing, and a length, show each entry whose registration has returned and whose handle has not been dropped, and
+/// none whose handle's drop has returned; all of one moment.
+///
+/// # Which queue, and why
+///
+/// The stamped log of [`oplog`](crate::oplog) with *cancelling* absorption: each entry is an identity that is registered once and
+/// unregistered once, which the handle sees to. So an entry that goes while its registration is still in the queue of the core leaves
+/// nothing behind, and neither of the two is ever executed or takes part in a merge. That is how most entries live: a
+/// file is opened, read and closed by one thread. A removal that finds its partner takes no time stamp either.
+///
+/// **Sustained ceiling.** None for entries that go from the core they came on before anybody lists; entries that are there for longer, or move
+/// to other cores, are each executed twice, by one thread at a time.
+///
+/// # Cost
+///
+/// | what | cache lines moved | allocations | executed |
+/// |---|---|---|---|
+/// | register, between listings | none | none, once the core's queue and its index have grown | later, unless it is cancelled |
+/// | unregister on the core of the registration, before anybody lists | none | none | never: the two cancel |
+/// | unregister anywhere else | none | none, once the core's queue has grown | later |
+/// | the first of these on a core after a listing | ≤ 3 | none | |
+/// | at 128 pending entries of a core, nobody else having the registry | a merge: each core's lock and entries | the table's growth | what is pending |
+/// | [`len`](Registry::len), [`list`](Registry::list) | a merge | the table's growth | what is pending |
+///
+/// Boyd-Wickizer, *Optimizing Communication Bottlenecks in Multiprocessor Operating System Kernels*, §5.2.2 and §6.2 (absorption); Linux' list
+/// of open files, which every open and close had to lock, is the example.
 ///
 /// # Progress
 ///

@@ -76,6 +76,9 @@
 //! published with it. What they require of their callers (updates of an entry one at a time, one structure
 //! for each entry, keys that do not change) is provided for here.
 
+#[cfg(doc)]
+use crate::engine::Policy;
+
 mod container;
 mod deferred;
 mod entry;

@@ -135,7 +135,7 @@ impl core::error::Error for HdrBoundsError {}
 /// use hdrhistogram::Histogram;
 /// use std::sync::Mutex;
 ///
-/// let latency = Mutex::new(HdrHistogram::<u64>::new(2)?);
+/// let latency = Mutex::new(Histogram::<u64>::new(2)?);
 /// latency.lock().expect("nobody panics").record(1500)?;
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```

@@ -240,7 +240,7 @@ pub trait Requests: sealed::Count {
     /// *Progress:* blocking. *Cost:* as [`block`](Self::block).
     ///
     /// # Errors
-    /// [`StopError::Reopened`] and [`NotStopped::Barrier`].
+    /// [`StopError::Reopened`] and [`StopError::Barrier`].
     fn refuse(&self) -> Result<(), StopError> {
         self.stop(Stop::Refuse, Patience::Unlimited).map(drop)
     }

@@ -117,6 +117,9 @@
 //! * There every set changes the chain. Here one that has to wait, and meanwhile is overtaken by another one of its key, is done.
 //! * Lifetimes and versions are here kept under the chain's lock; there they are memcached's own, with its counter for all of them.
 
+#[cfg(doc)]
+use crate::collections::Cache;
+
 #[cfg(not(percolog_loom))]
 mod builder;
 #[cfg(not(percolog_loom))]

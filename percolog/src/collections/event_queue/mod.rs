@@ -67,6 +67,9 @@
 //! Boyd-Wickizer, *Optimizing Communication Bottlenecks in Multiprocessor Operating System Kernels*, §3.3: the inotify queue, whose lock
 //! is what stops the kernel's file system from scaling.
 
+#[cfg(doc)]
+use crate::collections::EventQueue;
+
 #[cfg(feature = "std")]
 mod bell;
 mod consumer;

@@ -123,6 +123,9 @@
 // Under loom there are no domains and slabs: models bring their own.
 #![cfg_attr(percolog_loom, allow(dead_code))]
 
+#[cfg(doc)]
+use crate::collections::{Map, OrderedList};
+
 mod buckets;
 mod list;
 mod node;

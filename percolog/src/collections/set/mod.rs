@@ -1,40 +1,4 @@
 //! Sets with logged changes, for many writers and rare readers.
-//!
-//! ```
-//! use percolog::collections::Set;
-//! use std::collections::BTreeSet;
-//!
-//! static OPEN: Set<u64> = Set::new(BTreeSet::new());
-//!
-//! std::thread::scope(|scope| {
-//!     for thread in 0..4 {
-//!         scope.spawn(move || {
-//!             for connection in (1000 * (thread + 1)..).take(100) {
-//!                 OPEN.insert(connection);    // no shared cache line
-//!                 OPEN.remove(connection);    // nor here; and neither ever has to be executed
-//!             }
-//!             OPEN.insert(thread);
-//!         });
-//!     }
-//! });
-//! assert_eq!(*OPEN.read(), BTreeSet::from([0, 1, 2, 3]));
-//! ```
-//!
-//! **Which queue, and why.** The stamped log of [`oplog`](crate::oplog), in which a later change of a key *replaces* an
-//! earlier one of the same core, and keeps the later stamp. Changes never cancel to nothing: with a key in the set, adding
-//! and removing it must leave it absent, so the removal stays. What is replaced is found through an index by the key's
-//! hash.
-//!
-//! **Order.** Linearizable, as all of `oplog`: a change that returned before a read was called is in what it shows, and if
-//! one change returned before another was called, by whatever threads, they take effect in that order.
-//!
-//! **Sustained ceiling.** None while each core's keys between two reads fit its queue (128 of them unless said
-//! otherwise): changes replace each other in place, for ever, without a line that moves. Keys that are ever new are
-//! executed one after the other, no faster than one core can.
-//!
-//! Boyd-Wickizer, *Optimizing Communication Bottlenecks in Multiprocessor Operating System Kernels*, §5.2.2 and §6.2
-//! (absorption). There a set cancels pairs, which is right only for what is added once and removed once; see
-//! [`Absorb::Add`](crate::oplog::Absorb::Add) for those.
 
 mod change;
 mod state;
@@ -54,9 +18,44 @@ use core::hash::Hash;
 
 /// A set whose changes touch no shared cache line between reads.
 ///
-/// See the [module](self) for an example, the order that is kept, and the sustained ceiling. The set itself is an ordinary
-/// one, any [`SetState`]: a `BTreeSet`, whose keys are read in order, unless another is named, such as
-/// `Set<u64, HashSet<u64>>`.
+/// The set itself is an ordinary one, any [`SetState`]: a `BTreeSet`, whose keys are read in order, unless another is named, such
+/// as `Set<u64, HashSet<u64>>`.
+///
+/// ```
+/// use percolog::collections::Set;
+/// use std::collections::BTreeSet;
+///
+/// static OPEN: Set<u64> = Set::new(BTreeSet::new());
+///
+/// std::thread::scope(|scope| {
+///     for thread in 0..4 {
+///         scope.spawn(move || {
+///             for connection in (1000 * (thread + 1)..).take(100) {
+///                 OPEN.insert(connection);    // no shared cache line
+///                 OPEN.remove(connection);    // nor here; and neither ever has to be executed
+///             }
+///             OPEN.insert(thread);
+///         });
+///     }
+/// });
+/// assert_eq!(*OPEN.read(), BTreeSet::from([0, 1, 2, 3]));
+/// ```
+///
+/// **Which queue, and why.** The stamped log of [`oplog`](crate::oplog), in which a later change of a key *replaces* an
+/// earlier one of the same core, and keeps the later stamp. Changes never cancel to nothing: with a key in the set, adding
+/// and removing it must leave it absent, so the removal stays. What is replaced is found through an index by the key's
+/// hash.
+///
+/// **Order.** Linearizable, as all of `oplog`: a change that returned before a read was called is in what it shows, and if
+/// one change returned before another was called, by whatever threads, they take effect in that order.
+///
+/// **Sustained ceiling.** None while each core's keys between two reads fit its queue (128 of them unless said
+/// otherwise): changes replace each other in place, for ever, without a line that moves. Keys that are ever new are
+/// executed one after the other, no faster than one core can.
+///
+/// Boyd-Wickizer, *Optimizing Communication Bottlenecks in Multiprocessor Operating System Kernels*, §5.2.2 and §6.2
+/// (absorption). There a set cancels pairs, which is right only for what is added once and removed once; see
+/// [`Absorb::Add`](crate::oplog::Absorb::Add) for those.
 ///
 /// # Cost
 ///
