@@ -6,7 +6,7 @@ use std::hint::black_box;
 use std::time::Duration;
 
 use criterion::{BenchmarkId, Criterion, Throughput, criterion_group, criterion_main};
-use percolog::reclaim::{DomainClock, Domain, Link, DomainOptions, Owned};
+use percolog::reclaim::{Domain, DomainClock, DomainOptions, Link, Owned};
 use percolog_bench::append::{self, BATCH, NoteLog};
 use percolog_bench::counters::CounterKind;
 use percolog_bench::freeing::{PENDING, Payload};
@@ -101,7 +101,10 @@ fn freeing(criterion: &mut Criterion) {
 fn reclaiming(criterion: &mut Criterion) {
     let variants = [
         ("percolog", Domain::new()),
-        ("percolog, fenced", Domain::with(DomainOptions::new().fenced())),
+        (
+            "percolog, fenced",
+            Domain::with(DomainOptions::new().fenced()),
+        ),
         (
             "percolog, TSC",
             Domain::with(DomainOptions::new().clock(DomainClock::Tsc)),

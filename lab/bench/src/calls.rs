@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use percolog::clustered::{self, Distributed, ObjectRef, Placement, SwapPolicy, Shared};
+use percolog::clustered::{self, Distributed, ObjectRef, Placement, Shared, SwapPolicy};
 
 /// What is called.
 pub trait Tick: Sync {

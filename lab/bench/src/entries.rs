@@ -64,7 +64,11 @@ macro_rules! deferred {
             type Key = Entry<u64>;
 
             fn new() -> Self {
-                Self(DeferredBuilder::new().variant($variant).build(Sorted::new()))
+                Self(
+                    DeferredBuilder::new()
+                        .variant($variant)
+                        .build(Sorted::new()),
+                )
             }
 
             fn key(&self, key: u64) -> Entry<u64> {
@@ -202,7 +206,9 @@ pub fn cancelled(updates: u64) -> Duration {
 
 /// The time of putting [`BATCH`] entries into the log, so many times; and that time with the reads that deliver them.
 fn enqueued(batches: u64) -> (Duration, Duration) {
-    let container = DeferredBuilder::new().policy(Policy::Grow).build(Bag::new());
+    let container = DeferredBuilder::new()
+        .policy(Policy::Grow)
+        .build(Bag::new());
     let entries: Vec<_> = (0..BATCH).map(Entry::new).collect();
     let mut queueing = Duration::ZERO;
     let began = Instant::now();

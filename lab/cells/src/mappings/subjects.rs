@@ -6,8 +6,6 @@ use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use percolog::reclaim::{Domain, DomainOptions};
-use percolog_validation::clock;
-use percolog_validation::crew::{self, Shift};
 #[cfg(target_os = "linux")]
 use percolog_papers::mapdb::{Anonymous, Kernel, MemoryFile};
 use percolog_papers::mapdb::{

@@ -92,7 +92,8 @@ pub trait FileCache: Sync {
     ///
     /// # Errors
     /// If a page is needed and there is none.
-    fn fault(&self, section: &ObjectSection, offset: u64, target: Target) -> Result<(), FaultError>;
+    fn fault(&self, section: &ObjectSection, offset: u64, target: Target)
+    -> Result<(), FaultError>;
 
     /// The file becomes visible there.
     ///

@@ -6,7 +6,7 @@ use super::frames::Frame;
 use super::page::{Name, Page, Pause, State};
 use super::removal::Removal;
 use super::{MapUnmap, Mapping, Mappings, Space};
-use percolog::namespace::{self, Id, Namespace, InsertReason};
+use percolog::namespace::{self, Id, InsertReason, Namespace};
 use percolog::reclaim::{Domain, Section};
 use std::fmt;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -64,7 +64,9 @@ impl<'d, B: BackEnd> MappingDatabase<'d, B> {
     /// No more address spaces than so many.
     #[must_use]
     pub fn max_spaces(mut self, most: u32) -> Self {
-        self.spaces = namespace::NamespaceBuilder::new().max_ids(most).build(self.domain);
+        self.spaces = namespace::NamespaceBuilder::new()
+            .max_ids(most)
+            .build(self.domain);
         self
     }
 

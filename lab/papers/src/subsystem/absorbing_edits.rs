@@ -5,7 +5,7 @@
 
 use super::edits::Plain;
 use super::{Entry, Key};
-use percolog::oplog::{Absorb, AddToken, RemoveToken, Operation, token_pair};
+use percolog::oplog::{Absorb, AddToken, Operation, RemoveToken, token_pair};
 
 /// One half of an entry's life, and the right to it.
 #[derive(Debug)]

@@ -7,7 +7,7 @@
 
 use super::Entry;
 use percolog::cpu;
-use percolog::ldu::{self, DeferredBuilder, Container, Deferred, UpdateError, Variant};
+use percolog::ldu::{self, Container, Deferred, DeferredBuilder, UpdateError, Variant};
 use std::fmt;
 
 /// How many entries a core's log holds before somebody looks at them: as many as in

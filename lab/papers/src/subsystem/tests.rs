@@ -397,9 +397,9 @@ fn every_mapping_that_stays_is_cut_exactly_once() {
 struct Counting;
 
 impl Visitor for Counting {
-    type Output = Option<Stats>;
+    type Output = Option<LogStats>;
 
-    fn visit<O: SharedObject>(self) -> Option<Stats> {
+    fn visit<O: SharedObject>(self) -> Option<LogStats> {
         let object = O::default();
         for identity in 0..100 {
             let (arrival, departure) = O::life(entry(Subsystem::Files, identity, 0, 0));
@@ -417,7 +417,7 @@ impl Visitor for Counting {
 fn logs_tell_what_they_have_done() {
     for subsystem in [Subsystem::Files, Subsystem::Memory, Subsystem::OpenFiles] {
         let done = |implementation| {
-            let stats: Stats = visit(subsystem, implementation, Counting)??;
+            let stats: LogStats = visit(subsystem, implementation, Counting)??;
             Some((stats.executed, stats.absorbed))
         };
         assert_eq!(done(Implementation::Oplog), Some((201, 0)));

@@ -3,7 +3,7 @@
 use std::marker::PhantomData;
 use std::ptr::NonNull;
 
-use percolog::reclaim::{DomainClock, Domain, Optimizations, DomainOptions};
+use percolog::reclaim::{Domain, DomainClock, DomainOptions, Optimizations};
 
 use crate::reclaim::node::Node;
 use crate::reclaim::{Handle, Reclaimer};
@@ -58,7 +58,9 @@ const fn without(clock: DomainClock, optimization: u8) -> DomainOptions {
         3 => optimizations.remember_threads = false,
         _ => optimizations.spread_scans = false,
     }
-    DomainOptions::new().clock(clock).optimizations(optimizations)
+    DomainOptions::new()
+        .clock(clock)
+        .optimizations(optimizations)
 }
 
 /// A domain.

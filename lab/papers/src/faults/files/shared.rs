@@ -32,7 +32,12 @@ impl LockedFile {
 }
 
 impl FileCache for LockedFile {
-    fn fault(&self, section: &ObjectSection, offset: u64, target: Target) -> Result<(), FaultError> {
+    fn fault(
+        &self,
+        section: &ObjectSection,
+        offset: u64,
+        target: Target,
+    ) -> Result<(), FaultError> {
         let mut state = lock(&self.state);
         let frame = match state.pages.entry(offset) {
             Entry::Occupied(found) => found.into_mut(),

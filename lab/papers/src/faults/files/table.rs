@@ -215,7 +215,12 @@ impl<T: PageTable> TableFile<T> {
 }
 
 impl<T: PageTable> FileCache for TableFile<T> {
-    fn fault(&self, section: &ObjectSection, offset: u64, target: Target) -> Result<(), FaultError> {
+    fn fault(
+        &self,
+        section: &ObjectSection,
+        offset: u64,
+        target: Target,
+    ) -> Result<(), FaultError> {
         let key = self.pages.key(offset);
         loop {
             let element = self

@@ -8,7 +8,7 @@ use crate::faults::error::OutOfMemory;
 use crate::faults::memory::Frame;
 use crate::faults::objects::{Attachment, Member, PageManager};
 use crate::faults::{Alone, lock};
-use percolog::clustered::{Place, Root, ObjectSection, Siblings};
+use percolog::clustered::{ObjectSection, Place, Root, Siblings};
 use std::sync::{Arc, Mutex};
 
 /// The root: what no slot has.

@@ -4,7 +4,7 @@ use super::{Home, ask};
 use crate::faults::error::OutOfMemory;
 use crate::faults::memory::Frame;
 use crate::faults::objects::{Attachment, Member, PageManager};
-use percolog::clustered::{ObjectRef, Place, Root, ObjectSection, Siblings};
+use percolog::clustered::{ObjectRef, ObjectSection, Place, Root, Siblings};
 use std::sync::Mutex;
 
 /// The root.

@@ -12,7 +12,7 @@ use super::take_down;
 use crate::faults::error::{FaultError, MapError};
 use crate::faults::objects::{Placed, Process};
 use crate::faults::{Alone, lock};
-use percolog::clustered::{Place, Root, ObjectSection, Siblings};
+use percolog::clustered::{ObjectSection, Place, Root, Siblings};
 use std::sync::{Arc, Mutex};
 
 /// The root.

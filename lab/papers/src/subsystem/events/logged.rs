@@ -3,7 +3,7 @@
 use super::{Delivery, Stays};
 use crate::subsystem::{Entry, SharedObject};
 use percolog::collections::EventQueue;
-use percolog::collections::event_queue::Delivery;
+use percolog::collections::event_queue::Delivery as Next;
 use percolog::oplog::LogStats;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
@@ -24,8 +24,8 @@ impl LoggedQueue {
             unreachable!("whoever has the lock is the only consumer")
         };
         consumer.drain(|next| match next {
-            Delivery::Event(event) => seen.push(event),
-            Delivery::Overflow { .. } => unreachable!("the queue has no bound"),
+            Next::Event(event) => seen.push(event),
+            Next::Overflow { .. } => unreachable!("the queue has no bound"),
         });
         seen
     }

@@ -6,7 +6,7 @@
 use super::table::sorted;
 use crate::subsystem::{Entry, SharedObject};
 use percolog::collections::Registry;
-use percolog::oplog::{AddToken, RemoveToken, LogStats, token_pair};
+use percolog::oplog::{AddToken, LogStats, RemoveToken, token_pair};
 
 /// A [`Registry`] of the open files. Who closes a file has no place for a handle, and keeps half of its identity
 /// instead.

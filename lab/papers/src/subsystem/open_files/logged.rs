@@ -3,7 +3,7 @@
 use super::FileTable;
 use crate::subsystem::edits::{Edit, Plain};
 use crate::subsystem::{Entry, Key, SharedObject};
-use percolog::oplog::{Logged, LogStats};
+use percolog::oplog::{LogStats, Logged};
 
 /// A [`FileTable`] behind [`Logged`], without absorption.
 #[derive(Debug)]

@@ -8,7 +8,7 @@
 use super::{IntervalMap, ReverseMap};
 use crate::subsystem::absorbing_edits::AbsorbingEdit;
 use crate::subsystem::{Entry, Key};
-use percolog::oplog::{AddToken, RemoveToken, Logged, LogStats};
+use percolog::oplog::{AddToken, LogStats, Logged, RemoveToken};
 
 /// An [`IntervalMap`] behind [`Logged`], with absorption in each log and across logs.
 #[derive(Debug)]

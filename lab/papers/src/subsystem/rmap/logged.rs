@@ -3,7 +3,7 @@
 use super::{IntervalMap, ReverseMap};
 use crate::subsystem::edits::{Edit, Plain};
 use crate::subsystem::{Entry, Key};
-use percolog::oplog::{Logged, LogStats};
+use percolog::oplog::{LogStats, Logged};
 
 /// An [`IntervalMap`] behind [`Logged`], without absorption.
 #[derive(Debug)]
