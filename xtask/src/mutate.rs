@@ -248,6 +248,12 @@ fn paths(subject: &str, mutations: &[Mutation]) -> Vec<String> {
     }) {
         paths.insert("percolog/tests".to_owned());
     }
+    if mutations
+        .iter()
+        .any(|mutation| mutation.test.contains("lab/Cargo.toml"))
+    {
+        paths.insert("lab".to_owned());
+    }
     paths.into_iter().collect()
 }
 

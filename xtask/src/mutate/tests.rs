@@ -239,3 +239,18 @@ fn a_faulty_list_is_refused() {
     }
     assert!(parse(&entry.replace("promise", "premise")).is_err());
 }
+
+#[test]
+fn every_mutation_fits_the_tree() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
+    for mutation in read(&root).unwrap() {
+        let text = fs::read_to_string(root.join(&mutation.file)).unwrap_or_default();
+        assert_eq!(
+            text.matches(&mutation.find).count(),
+            1,
+            "`{}` in {}",
+            mutation.name,
+            mutation.file.display()
+        );
+    }
+}
