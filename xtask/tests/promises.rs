@@ -86,12 +86,12 @@ fn a_test_that_is_not_there_is_noticed() {
     let root = Path::new(env!("CARGO_MANIFEST_DIR"));
     let of = |tests| faults(root, &["a promise", tests]).len();
     assert_eq!(
-        of("`tests/pages.rs::a_test_that_is_not_there_is_noticed`"),
+        of("`tests/promises.rs::a_test_that_is_not_there_is_noticed`"),
         0
     );
     assert_eq!(of("`tests::a_test_that_is_not_there_is_noticed`"), 0);
-    assert_eq!(of("`tests/pages.rs::a_test_that_never_was`"), 1);
-    assert_eq!(of("`tests/pages.rs::every_test_exists`"), 1);
+    assert_eq!(of("`tests/promises.rs::a_test_that_never_was`"), 1);
+    assert_eq!(of("`tests/promises.rs::every_test_exists`"), 1);
     assert_eq!(
         of("`tests/nowhere.rs::a_test_that_is_not_there_is_noticed`"),
         1
