@@ -164,9 +164,9 @@ fn the_program_runs_by_itself() {
     }
 }
 
-/// Whether the slow tests are wanted, too.
+/// Whether the slow tests are wanted, too. They are about an optimized program: that is what is simulated, and what was stored.
 fn full() -> bool {
-    std::env::var_os("PERCOLOG_TESTS").is_some_and(|set| set == "full")
+    !cfg!(debug_assertions) && std::env::var_os("PERCOLOG_TESTS").is_some_and(|set| set == "full")
 }
 
 #[test]
@@ -191,10 +191,9 @@ fn the_simulator_names_the_line_and_keeps_its_word() {
     assert!((0.7..1.4).contains(&kept), "{foretold} and {real}");
 }
 
-/// Of an optimized program only: what is stored was made by one.
 #[test]
 fn the_stored_run_is_what_the_simulator_says() {
-    if !full() || cfg!(debug_assertions) || !simulated() {
+    if !full() || !simulated() {
         return;
     }
     let folder = folder();

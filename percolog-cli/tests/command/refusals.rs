@@ -51,8 +51,8 @@ fn a_program_without_dashes_is_told_what_to_type() {
 #[test]
 fn a_refusal_gives_the_terminal_no_orders() {
     let folder = folder();
-    let refused = run(folder.path(), &["sim", "--", "./\u{1b}[2Jx"]);
-    assert_refused(&refused, "\\u{1b}[2Jx");
+    let refused = run(folder.path(), &["demo", "--output", "no\u{1b}[2Jx/y"]);
+    assert_refused(&refused, "no\\u{1b}[2Jx/y");
 }
 
 #[test]
