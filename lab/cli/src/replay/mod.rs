@@ -28,7 +28,7 @@ use crate::report::{self, Report, Section, page};
 use checks::Checked;
 use gain::Gain;
 use simulate::{Machine, Moved};
-use source::SnapshotSource;
+use source::Source;
 
 /// Arguments of `lab replay`.
 #[derive(Debug, clap::Args)]
