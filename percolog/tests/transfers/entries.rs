@@ -1,6 +1,6 @@
 //! What containers without stamps move: insertions and removals of entries that one thread uses, and of entries that all do.
 
-use percolog::ldu::{DeferredBuilder, Deferred, Entry, Fifo, Sorted, Stamped, Variant};
+use percolog::ldu::{Deferred, DeferredBuilder, Entry, Fifo, Sorted, Stamped, Variant};
 
 use super::collections::{Collection, KEYS, between, first_after, key, sustained};
 use super::{FEW_CORES, SHARED_LINE, breaks, keeps, keeps_on};

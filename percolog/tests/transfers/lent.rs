@@ -2,7 +2,7 @@
 
 use std::pin::Pin;
 
-use percolog::oplog::{LogCacheBuilder, Lent, Operation};
+use percolog::oplog::{Lent, LogCacheBuilder, Operation};
 
 use super::objects::Shared;
 use super::workloads::{between_reads, first_after_a_read, sustained};

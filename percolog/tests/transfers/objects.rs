@@ -8,7 +8,7 @@ use std::sync::{Mutex, mpsc};
 use percolog::collections::event_queue::Delivery;
 use percolog::collections::{EventQueue, Registry};
 use percolog::counter::{Counter, SloppyCounter};
-use percolog::oplog::{Absorb, RemoveToken, Logged, Operation, token_pair};
+use percolog::oplog::{Absorb, Logged, Operation, RemoveToken, token_pair};
 
 /// A structure that counts its updates.
 pub(crate) trait Shared: Sync {

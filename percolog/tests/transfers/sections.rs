@@ -10,7 +10,7 @@
 //! fenced variants need nothing of the kernel.
 
 use percolog::cpu::barrier::BarrierMode;
-use percolog::reclaim::{DomainClock, Domain, DomainOptions};
+use percolog::reclaim::{Domain, DomainClock, DomainOptions};
 use percolog_sim::assert::{Assertion, Measured};
 use percolog_sim::machine::built_in;
 
@@ -178,9 +178,16 @@ fn measured(
 }
 
 const COARSE: (DomainOptions, DomainClock) = (DomainOptions::new(), DomainClock::Coarse);
-const COARSE_FENCED: (DomainOptions, DomainClock) = (DomainOptions::new().fenced(), DomainClock::Coarse);
-const TSC: (DomainOptions, DomainClock) = (DomainOptions::new().clock(DomainClock::Tsc), DomainClock::Tsc);
-const TSC_FENCED: (DomainOptions, DomainClock) = (DomainOptions::new().clock(DomainClock::Tsc).fenced(), DomainClock::Tsc);
+const COARSE_FENCED: (DomainOptions, DomainClock) =
+    (DomainOptions::new().fenced(), DomainClock::Coarse);
+const TSC: (DomainOptions, DomainClock) = (
+    DomainOptions::new().clock(DomainClock::Tsc),
+    DomainClock::Tsc,
+);
+const TSC_FENCED: (DomainOptions, DomainClock) = (
+    DomainOptions::new().clock(DomainClock::Tsc).fenced(),
+    DomainClock::Tsc,
+);
 
 #[track_caller]
 fn keeps(
