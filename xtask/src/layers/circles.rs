@@ -27,7 +27,6 @@ const KNOWN: &[(&str, &[&str])] = &[
     ("percolog-sim/src", &["report", "run"]),
     ("percolog-sim/validation/src", &["crew", "stores"]),
     ("lab/bench/src", &["counters", "in_use", "peers", "sets"]),
-    ("lab/cli/src", &["args", "bench", "contest", "replay"]),
     ("lab/figures/src", &["run", "store"]),
     ("lab/papers/src", &["replay", "trace"]),
 ];
