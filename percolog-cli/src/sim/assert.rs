@@ -14,6 +14,7 @@ use percolog_cli::terminal::to_stderr;
 /// Arguments of `percolog sim assert`.
 #[derive(Debug, clap::Args)]
 #[command(
+    override_usage = "percolog sim assert [OPTIONS] --max-transfers-per-op X -- COMMAND…",
     group = clap::ArgGroup::new("limits").required(true).multiple(true)
         .args(["max_transfers_per_op", "max_upgrades_per_op"]),
     after_help = "The status is 0 if the operations stay within all bounds, 1 if not or if the program failed, 2 for wrong \

@@ -9,7 +9,6 @@ fn unknown_names_are_refused_with_the_nearest_one() {
         (&["demoo"][..], "'demo'"),
         (&["docter"][..], "'doctor'"),
         (&["demo", "--thread", "1"][..], "'--threads'"),
-        (&["sim", "schem"][..], "'schema'"),
         (&["--jsn", "doctor"][..], "'--json'"),
     ] {
         let refused = run(folder.path(), arguments);
