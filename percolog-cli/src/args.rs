@@ -92,11 +92,6 @@ mod tests {
                 "`percolog sim assert --max-transfers-per-op 1 -- ./x`",
             ),
             (
-                &["sim", "machnes"][..],
-                "'machines'",
-                "`percolog sim --help`",
-            ),
-            (
                 &["sim", "--core", "4", "--", "nproc"][..],
                 "--cores",
                 "`percolog sim --help`",
