@@ -2,11 +2,10 @@
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
-use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
 
-use crate::{process, toolchain};
+use crate::toolchain;
 
 /// A program that some step needs.
 #[derive(Clone, Copy, Debug)]
@@ -118,9 +117,6 @@ pub(crate) const TARGETS: [&str; 4] = [
     "aarch64-apple-darwin",
 ];
 
-/// How long one download of rustup may take.
-const DOWNLOAD: Duration = Duration::from_secs(180);
-
 /// What this machine has.
 #[derive(Debug)]
 pub(crate) struct Tools {
@@ -141,9 +137,6 @@ impl Tools {
             wanted.extend([VALGRIND, MUSL]);
             wanted.extend(AARCH64);
             wanted.extend(C_PEERS);
-        }
-        if install {
-            add_targets(full)?;
         }
         let ready = TARGETS
             .iter()
@@ -178,44 +171,6 @@ impl Tools {
             c_peers: C_PEERS.iter().all(is_present),
         })
     }
-}
-
-/// Has rustup fetch the standard library for the targets that lack it, and its sources where they are needed. Where it has neither, or
-/// cannot be reached, the distribution's compiler builds the standard library.
-fn add_targets(full: bool) -> Result<()> {
-    let mut sources = full;
-    for target in TARGETS.iter().chain(&[BARE]) {
-        if !toolchain::has_standard_library(target) {
-            sources |= !rustup(&["target", "add", target])?;
-        }
-    }
-    if sources && toolchain::of_rustup_with_sources().is_none() {
-        rustup(&["component", "add", "rust-src"])?;
-    }
-    Ok(())
-}
-
-/// Whether rustup is here and has done what it was asked.
-fn rustup(arguments: &[&str]) -> Result<bool> {
-    if on_path("rustup").is_none() {
-        return Ok(false);
-    }
-    println!("── rustup {}", arguments.join(" "));
-    let mut command = Command::new("rustup");
-    let outcome = process::run(
-        process::clean(&mut command).args(arguments),
-        DOWNLOAD,
-        None,
-        false,
-    )?;
-    if !outcome.success() {
-        let why = outcome
-            .output
-            .lines()
-            .find(|line| line.starts_with("error"));
-        println!("   not to be had: {}", why.unwrap_or("no answer"));
-    }
-    Ok(outcome.success())
 }
 
 fn is_present(tool: &Tool) -> bool {
