@@ -5,9 +5,9 @@ use std::hint::black_box;
 
 use percolog::counter::Counter;
 use percolog::ldu::{Bag, Deferred, DeferredBuilder, Entry};
-use percolog::oplog::Policy;
 use percolog::lock::NodeLock;
 use percolog::namespace::Namespace;
+use percolog::oplog::Policy;
 use percolog::oplog::{Absorb, Logged, LoggedFn, Operation};
 use percolog::reclaim::{Domain, Link, Owned};
 use percolog::reduce::{Reducer, Sum};
@@ -274,7 +274,9 @@ impl Loop {
                 assert_eq!(container.synchronize().len(), 1);
             }
             Self::EntryQueued => {
-                let container = DeferredBuilder::new().policy(Policy::Grow).build(Bag::new());
+                let container = DeferredBuilder::new()
+                    .policy(Policy::Grow)
+                    .build(Bag::new());
                 let entries: Vec<_> = (0..BATCH).map(Entry::new).collect();
                 for batch in 0..operations / BATCH {
                     let is_there = batch % 2 == 1;

@@ -249,7 +249,7 @@ fn a_slab_is_dropped_beside_a_sweep() {
 /// An object is freed while somebody reads it in a section, and its memory used again as soon as that can be.
 #[test]
 fn memory_is_used_again_when_no_section_can_see_it() {
-    let mut builder = loom::model::SlabBuilder::new();
+    let mut builder = loom::model::Builder::new();
     builder.max_branches = builder.max_branches.max(10_000);
     builder.check(|| {
         unsafe fn destroy_of_freer(block: *mut ()) {

@@ -4,7 +4,8 @@
 //! kernel's barrier is one: here both sides have fences.
 
 use super::bell::Bell;
-use super::{Delivery, EventQueue, EventQueueBuilder};
+use super::{Delivery, EventQueueBuilder};
+use crate::collections::EventQueue;
 use crate::engine::models::{Scripted, bind, explore, join};
 use crate::sync::atomic::{AtomicUsize, Ordering};
 use alloc::vec::Vec;
