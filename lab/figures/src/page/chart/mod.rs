@@ -99,12 +99,11 @@ fn finish(svg: &str, shown: &Shown, room: Room) -> String {
 
 /// The same drawing without what every element of the library's has and the style sheet says once, or what is so anyhow.
 fn compact(svg: &str) -> String {
-    const SAID: [&str; 8] = [
+    const SAID: [&str; 7] = [
         " dy=\"0.5ex\"",
         " opacity=\"1\"",
         " stroke=\"none\" stroke-width=\"1\"",
         " stroke-width=\"1\"",
-        " fill=\"none\"",
         " text-anchor=\"start\"",
         " font-family=\"sans-serif\"",
         // What the library makes of `TEXT`.
@@ -114,7 +113,8 @@ fn compact(svg: &str) -> String {
     for said in SAID {
         svg = svg.replace(said, "");
     }
-    svg.replace(" \"/>", "\"/>")
+    svg.replace("<polyline fill=\"none\"", "<polyline")
+        .replace(" \"/>", "\"/>")
         .replace(">\n", ">")
         .replace("\n</text>", "</text>")
         .replace("/><", "/>\n<")
