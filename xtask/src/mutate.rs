@@ -104,6 +104,7 @@ impl Mutation {
             .args(self.test.split_whitespace().skip(1))
             // The same is built again and again here, whatever is best elsewhere.
             .env_remove("CARGO_INCREMENTAL")
+            .env("PERCOLOG_TESTS", "full")
             .envs(&self.environment);
         let flags = self.environment.get("RUSTFLAGS").map_or("", String::as_str);
         let folder: String = flags

@@ -68,6 +68,13 @@ impl Job<'_> {
         }
     }
 
+    /// Has tests do all of their work where everything is checked.
+    fn all_the_work(&self, command: &mut Command) {
+        if self.full {
+            command.env("PERCOLOG_TESTS", "full");
+        }
+    }
+
     /// How much of their work those tests do that can do less, in percent: where everything takes several times as long, and where
     /// the same was done in another way already.
     fn less_work(&self, command: &mut Command) {
@@ -197,6 +204,12 @@ pub(crate) fn all(mutations: &[Mutation]) -> Vec<Step> {
             library::toy_kernel,
         ),
         only_full("instruction budgets", 3, &[LIBRARY], library::instructions),
+        only_full(
+            "simulator and command, optimized",
+            8,
+            &[SIMULATOR, &["percolog-cli"]],
+            simulated::optimized,
+        ),
         only_full("a stranger's crate", 3, &[SIMULATOR], simulated::stranger),
         only_full(
             "validation of the simulator",
@@ -261,6 +274,7 @@ fn demo(job: &mut Job) {
 fn tests(job: &mut Job) {
     let mut command = job.cargo(&["test", "--no-fail-fast"]);
     job.require_simulator(&mut command);
+    job.all_the_work(&mut command);
     job.run("cargo test", Counting::Tests, command);
 }
 

@@ -22,6 +22,20 @@ pub(super) fn transfers(job: &mut Job) {
     );
 }
 
+/// The simulator and the command as users run them: optimized. Some tests are about nothing else.
+pub(super) fn optimized(job: &mut Job) {
+    let mut command = job.cargo(&["test", "--release", "--no-fail-fast"]);
+    command.args(["-p", "percolog-sim", "-p", "percolog-cli"]);
+    job.require_simulator(&mut command);
+    job.all_the_work(&mut command);
+    job.report.run(
+        "simulator and command, optimized",
+        Counting::Tests,
+        SIMULATIONS_LIMIT,
+        &mut command,
+    );
+}
+
 /// The simulator beside what was published of large machines.
 pub(super) fn validation(job: &mut Job) {
     const NAME: &str = "validation of the simulator";

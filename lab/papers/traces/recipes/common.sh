@@ -1,6 +1,6 @@
 # What the recipes have in common: each reads this file with `.`.
 #
-# PERCOLOG in the environment is the percolog command (default: percolog), PORT the TCP port of this machine
+# LAB in the environment is the laboratory's command (default: lab), PORT the TCP port of this machine
 # that a server listens on (default: 18088).
 
 set -eu
@@ -12,11 +12,11 @@ fail() {
 
 recipes=$(cd "$(dirname "$0")" && pwd)
 port=${PORT:-18088}
-percolog=$(command -v "${PERCOLOG:-percolog}") ||
-    fail "there is no ${PERCOLOG:-percolog}; install it with: cargo install percolog-cli (or name it in PERCOLOG)"
-case $percolog in
+lab=$(command -v "${LAB:-lab}") ||
+    fail "there is no ${LAB:-lab}; build it with: cargo build --release --manifest-path lab/Cargo.toml --bins (and name it in LAB)"
+case $lab in
 /*) ;;
-*) percolog=$PWD/$percolog ;;
+*) lab=$PWD/$lab ;;
 esac
 # A trace holds each look for a program in the folders of PATH, and for translations: these are the same on
 # every Debian.
@@ -76,7 +76,7 @@ clean_up() {
 record() {
     package=$1
     shift
-    "$percolog" record --names=system --package "$package" -o "$output" -- "$@"
+    "$lab" record --names=system --package "$package" -o "$output" -- "$@"
 }
 
 # start PACKAGE COMMAND ...: begins to record a server, and waits until the number of its first process is in
@@ -99,7 +99,7 @@ stop() {
     server=
     wait "$recorder" || fail "the recording failed: $(cat server.log)"
     recorder=
-    "$percolog" trace info "$output"
+    "$lab" trace info "$output"
 }
 
 # wait_until COMMAND ...: until COMMAND succeeds, at most a minute.

@@ -31,4 +31,4 @@ cd sed-4.9
 ./configure --quiet --disable-nls >../configure.log 2>&1 ||
     fail "configure failed: $(cat ../configure.log)"
 record "GNU sed 4.9" make "-j${JOBS:-8}" >../make.log 2>&1 || fail "make failed: $(cat ../make.log)"
-"$percolog" trace info "$output"
+"$lab" trace info "$output"

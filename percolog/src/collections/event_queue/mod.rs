@@ -62,7 +62,7 @@
 //! makes it pay for each. Likewise where events are to be handed to several consumers, or nobody cares in which order those of different
 //! producers come. What the queue buys is that producers on many cores do not fight over the channel's tail: simulated on 48 cores, it is ahead from five
 //! producers on, and stays where it is with 47, where the channel has fallen to a fraction of what one producer sends; and that what
-//! is lost, and where, is told. (`--bench targets -- --only events` of the repository's benchmarks, and `percolog figures run inotify`.)
+//! is lost, and where, is told. (`--bench targets -- --only events` of the repository's benchmarks, and `cargo lab figures run inotify`.)
 //!
 //! Boyd-Wickizer, *Optimizing Communication Bottlenecks in Multiprocessor Operating System Kernels*, §3.3: the inotify queue, whose lock
 //! is what stops the kernel's file system from scaling.
