@@ -202,7 +202,7 @@ mod tests {
 
     #[test]
     fn pictures_stand_by_themselves() {
-        let pictures = pictures(&some());
+        let pictures = pictures(&some(), |_| true);
         assert_eq!(pictures.len(), 3);
         for (_, picture) in pictures {
             assert!(picture.starts_with("<svg") && picture.contains("<style>"));
