@@ -174,7 +174,7 @@ mod tests {
     #[test]
     fn every_peer_delivers_what_is_produced_in_order() {
         for threads in [1, 2, 4] {
-            let settings = Settings::until(threads, 5000);
+            let settings = Settings::new(threads, Duration::from_millis(2));
             for run in [run::<PercologEvents>, run::<CrossbeamEvents>] {
                 let cell = run(settings).expect("every event is delivered, in order");
                 assert!(cell.operations >= BLOCK);
@@ -208,7 +208,7 @@ mod tests {
 
     #[test]
     fn the_wrong_order_is_an_error() {
-        let settings = Settings::until(2, 5000);
+        let settings = Settings::new(2, Duration::from_millis(2));
         assert!(run::<Backwards>(settings).is_err());
     }
 }
