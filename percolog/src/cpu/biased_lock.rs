@@ -307,7 +307,8 @@ impl BiasedLock<()> {
 
     /// Whether the owner is outside. It stays there if it was kept out, and the caller passed a heavy barrier since.
     pub(super) fn is_left(&self) -> bool {
-        // Acquire pairs with the Release in `Owned::drop`: what the owner did to the value is copied with it.
+        // Acquire pairs with the Release in `Owned::drop`: what the owner did to the value is copied with it, or handed
+        // on with its lease.
         self.inside.load(Ordering::Acquire) != INSIDE
     }
 }

@@ -115,6 +115,8 @@ impl Drop for Return {
         let mine = MINE.replace(NONE);
         if mine < NONE && !has_guards(mine as usize) {
             POOL.release(mine as usize);
+        } else if mine < NONE {
+            late::leave(mine as usize);
         }
     }
 }
@@ -124,7 +126,7 @@ impl Drop for Return {
 static GUARDED: [AtomicU64; WORDS] = [const { AtomicU64::new(0) }; WORDS];
 
 /// Says that places of this lease, from now on, may be in use by guards when it would be given back. They are
-/// [enlisted](super::undivided::enlist). Then the lease is kept from others for ever.
+/// [enlisted](super::undivided::enlist). Then the lease is kept from others until they are gone.
 #[cfg(all(feature = "std", unix, not(percolog_loom)))]
 pub(crate) fn expect_guards(lease: usize) {
     // Relaxed: asked by the holder of the lease, who said so, or got it from who did.
@@ -143,6 +145,54 @@ fn has_guards(lease: usize) -> bool {
 #[cfg(all(feature = "std", not(unix), not(percolog_loom)))]
 fn has_guards(_lease: usize) -> bool {
     false
+}
+
+#[cfg(all(feature = "std", not(unix), not(percolog_loom)))]
+mod late {
+    pub(super) fn leave(_lease: usize) {}
+    pub(super) fn give_back() {}
+}
+
+#[cfg(all(feature = "std", unix, not(percolog_loom)))]
+mod late {
+    //! Leases that could not be given back when their threads ended, since guards were out. A thread that has given up its
+    //! lease does not use it again, so the lease is free when the last guard is gone. Whoever asks for a lease looks.
+
+    use super::{GONE, POOL, WORDS};
+    use crate::cpu::undivided;
+    use crate::sync::atomic::{AtomicU64, Ordering};
+
+    static LATE: [AtomicU64; WORDS] = [const { AtomicU64::new(0) }; WORDS];
+
+    /// The caller's lease is given back later.
+    pub(super) fn leave(lease: usize) {
+        // Release pairs with the Acquire in `give_back`: what the thread did at its places is handed on.
+        LATE[lease / 64].fetch_or(1 << (lease % 64), Ordering::Release);
+    }
+
+    /// Gives back the leases whose guards are gone.
+    pub(super) fn give_back() {
+        // Relaxed: a hint.
+        if LATE.iter().all(|word| word.load(Ordering::Relaxed) == 0) {
+            return;
+        }
+        // One thread at a time does this: a lease that another one gave back meanwhile may be late a second time.
+        undivided::with_inside(|inside| {
+            // Before it is looked who is inside: whoever is late entered earlier. Acquire pairs with the Release in `leave`.
+            let late = LATE.each_ref().map(|word| word.load(Ordering::Acquire));
+            let mut kept = [0; WORDS];
+            inside.for_each(|lease| kept[lease / 64] |= 1 << (lease % 64));
+            for (at, late) in late.into_iter().enumerate() {
+                // Relaxed: as in `is_gone`. Nobody gets those.
+                let free = late & !kept[at] & !GONE[at].load(Ordering::Relaxed);
+                // Relaxed: bits are cleared only here, by one thread at a time.
+                LATE[at].fetch_and(!free, Ordering::Relaxed);
+                (0..64)
+                    .filter(|bit| free & (1 << bit) != 0)
+                    .for_each(|bit| POOL.release(at * 64 + bit));
+            }
+        });
+    }
 }
 
 /// Models give no lease back that a guard uses.
@@ -170,6 +220,7 @@ fn ask(mine: u32) -> Option<usize> {
     }
     // The guard must exist before a number is taken, or a failing registration would lose it.
     let number = if RETURN.try_with(|_| ()).is_ok() {
+        late::give_back();
         POOL.acquire()
     } else {
         None

@@ -35,6 +35,8 @@ mod platform;
 pub(crate) mod prefetch;
 #[cfg(all(feature = "alloc", not(percolog_loom)))]
 pub(crate) mod process;
+#[cfg(feature = "alloc")]
+pub(crate) mod shards;
 #[cfg(feature = "std")]
 mod slot;
 #[cfg(feature = "std")]

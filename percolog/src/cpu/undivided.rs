@@ -34,7 +34,7 @@
 #[cfg(all(feature = "std", unix, not(percolog_loom)))]
 pub(crate) use forks::{Step, discharge, enlist, is_forking, is_inside, undivided};
 #[cfg(all(feature = "std", unix, not(percolog_loom)))]
-pub(super) use forks::{go_on, hold, is_inside_with};
+pub(super) use forks::{go_on, hold, is_inside_with, with_inside};
 #[cfg(not(all(feature = "std", unix, not(percolog_loom))))]
 pub(crate) use none::{Step, discharge, enlist, is_forking, is_inside, undivided};
 
@@ -278,6 +278,8 @@ mod forks {
 
     /// Waits until no other thread is in the middle of anything, and keeps it so until [`go_on`], beyond any scope.
     pub(in crate::cpu) fn hold() {
+        // Asked for before the list is taken: it is looked at for whoever gets a lease.
+        let _ = lease::mine();
         let is_inside = is_inside();
         let mut backoff = Backoff::new();
         if is_inside {
@@ -338,6 +340,18 @@ mod forks {
             enlisted
                 .iter()
                 .any(|(lock, lease)| *lease == mine && lock.get().is_owned())
+        })
+    }
+
+    /// Runs `f` with the leases of all threads that are in the middle of a change under an enlisted lock, one thread at a time.
+    pub(in crate::cpu) fn with_inside<R>(
+        f: impl FnOnce(&mut dyn Iterator<Item = usize>) -> R,
+    ) -> R {
+        change(|enlisted| {
+            f(&mut enlisted
+                .iter()
+                .filter(|(lock, _)| !lock.get().is_left())
+                .map(|(_, lease)| *lease))
         })
     }
 

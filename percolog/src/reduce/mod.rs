@@ -13,6 +13,7 @@
 //! moment, with a [barrier](crate::cpu::barrier) that costs only the reader, and merges what it finds: a *consistent cut*.
 //! Threads beyond the 512 leases, and destructors of thread-local values that run after the lease has been given back, use
 //! one of 16 other shares, behind a lock each. Without the `std` feature each slot has such a share behind a lock.
+//! (The shares are `cpu::shards`, where it is said why this is right.)
 //!
 //! This is what S. Boyd-Wickizer's thesis, *Optimizing Communication Bottlenecks in Multiprocessor Operating System
 //! Kernels*, §6.2 and Figure 6-3, does for counters (operations are executed on a per-core value at once instead of being
@@ -37,17 +38,12 @@ mod counter_map;
 #[cfg(all(feature = "histogram", not(percolog_loom)))]
 mod histogram;
 mod merge;
-#[cfg(all(test, percolog_loom))]
-mod models;
-mod places;
 #[cfg(not(percolog_loom))]
 mod reducer;
 #[cfg(not(percolog_loom))]
 mod summary;
 #[cfg(not(percolog_loom))]
 mod tables;
-#[cfg(all(test, feature = "std", not(percolog_loom)))]
-mod tests;
 #[cfg(not(percolog_loom))]
 mod top;
 

@@ -1,8 +1,8 @@
 //! What users see of shares.
 
-use super::places::Places;
 use super::{BarrierError, Merge};
-use crate::cpu::lease;
+use crate::cpu::lease::{self, Who};
+use crate::cpu::shards::{NoVisit, Reentered, Shard, Shards};
 use alloc::vec::Vec;
 use core::fmt;
 
@@ -81,8 +81,7 @@ use core::fmt;
 ///
 /// An update's closure runs with its thread's share, and whoever reads waits for it: keep it short, and wait for nobody
 /// in it. A closure, or a `merge`, that uses **the same reducer** panics; nothing is harmed, and outer updates go on. (Without
-/// the `std` feature, and in destructors of thread-local values that run last, this is not noticed by a thread without a
-/// lease, which then waits for itself.) A signal handler that interrupts an update and updates the same reducer gets that panic,
+/// the `std` feature this is not noticed, and the thread waits for itself.) A signal handler that interrupts an update and updates the same reducer gets that panic,
 /// too: do not update in one.
 ///
 /// # `fork`
@@ -105,7 +104,8 @@ use core::fmt;
 /// A read takes one heavy barrier for all shares (some 10 µs if others are running), an atomic exchange and a merge for each,
 /// and moves each share's lines. An update that meets a read waits until that has merged this thread's share.
 ///
-/// *Memory:* an idle reducer of a sum takes 152 bytes and allocates nothing. The first update allocates a table of 512 bytes;
+/// *Memory:* an idle reducer takes 80 bytes and allocates nothing. The first update allocates a table of 512 bytes (of 4 KiB if
+/// the thread has no lease);
 /// each share is an allocation of its own of 16 bytes and an `M`, rounded up to whole [lines](crate::cpu::LINE_SIZE), and on
 /// Unix an entry of some 30 bytes in the list that `fork` goes through. There are as many shares
 /// as threads that updated it ever lived at once, 512 at most, and 16 more where threads without a lease came by; they are kept
@@ -117,7 +117,7 @@ use core::fmt;
 /// An update is wait-free while nobody reads, and blocking while its share is read. Reads are blocking: they wait for
 /// updates under way, and for one another. Updates come to their turn however often others read.
 pub struct Reducer<M> {
-    places: Places<M>,
+    shards: Shards<M>,
 }
 
 impl<M> Reducer<M> {
@@ -125,7 +125,7 @@ impl<M> Reducer<M> {
     #[must_use]
     pub const fn new() -> Self {
         Self {
-            places: Places::new(),
+            shards: Shards::new(),
         }
     }
 }
@@ -146,9 +146,30 @@ impl<M: Default> Reducer<M> {
         match lease::mine() {
             // SAFETY: a thread that has a lease keeps it until the destructors of its thread-local values run, and those do not
             // run inside this call.
-            Some(lease) => unsafe { self.places.update_leased(lease, change) },
-            None => self.places.update_common(lease::common(), change),
+            Some(lease) => unsafe { self.update_as(Who::Leased(lease), change) },
+            // SAFETY: nothing is asked of who has no lease.
+            None => unsafe { self.update_as(Who::Common(lease::common()), change) },
         }
+    }
+
+    /// # Safety
+    /// If `who` is a lease, the caller holds it until this returns.
+    #[inline(always)]
+    unsafe fn update_as<R>(&self, who: Who, change: impl FnOnce(&mut M) -> R) -> R {
+        let shard = match self.shards.find(who) {
+            Some(shard) => shard,
+            None => self.make(who),
+        };
+        // SAFETY: the shard was found or made for this thread; the caller's promise.
+        unsafe { self.shards.with(who, shard, change) }.unwrap_or_else(|Reentered| reentered())
+    }
+
+    #[cold]
+    fn make(&self, who: Who) -> &Shard<M, ()> {
+        // Before it is made under a lock: this is the user's code.
+        let share = M::default();
+        let made = self.shards.make(who, || (share, ()));
+        made.unwrap_or_else(|Reentered| reentered())
     }
 }
 
@@ -168,8 +189,20 @@ impl<M> Reducer<M> {
         into: C,
         mut fold: impl FnMut(&mut C, &M),
     ) -> Result<C, BarrierError> {
-        self.places
-            .visit(lease::mine(), |_| into, |into, _, share| fold(into, share))
+        self.visit(|_| into, |into, _, share| fold(into, share))
+    }
+
+    /// Visits each share, with its number, as all are at one moment.
+    fn visit<C>(
+        &self,
+        prepare: impl FnOnce(usize) -> C,
+        visit: impl FnMut(&mut C, usize, &mut M),
+    ) -> Result<C, BarrierError> {
+        match self.shards.visit(lease::mine(), prepare, visit) {
+            Ok(seen) => Ok(seen),
+            Err(NoVisit::Refused) => Err(BarrierError::new()),
+            Err(NoVisit::Reentered) => reentered(),
+        }
     }
 }
 
@@ -232,8 +265,7 @@ impl<M: Merge + Default> Reducer<M> {
     /// # Panics
     /// As `take`, but for that.
     pub fn try_take(&self) -> Result<M, BarrierError> {
-        let taken = self.places.visit(
-            lease::mine(),
+        let taken = self.visit(
             // New ones are made before anybody has to wait.
             |count| (0..count).map(|_| M::default()).collect::<Vec<M>>(),
             |fresh, at, share| core::mem::swap(&mut fresh[at], share),
@@ -252,11 +284,19 @@ impl<M: Merge + Default> Reducer<M> {
     #[must_use]
     pub fn into_inner(mut self) -> M {
         let mut all = M::default();
-        for share in self.places.iter_mut() {
+        for share in self.shards.values_mut() {
             all.merge(share);
         }
         all
     }
+}
+
+#[cold]
+#[inline(never)]
+fn reentered() -> ! {
+    panic!(
+        "a reducer was used from inside one of its own updates or merges; use it before or after them"
+    )
 }
 
 #[cold]

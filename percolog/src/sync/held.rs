@@ -83,3 +83,20 @@ pub(crate) fn contains(object: usize) -> bool {
 pub(crate) fn count() -> usize {
     record::count()
 }
+
+/// A [record](push) that is [taken back](pop) when this is dropped, also by a panic.
+#[derive(Debug)]
+pub(crate) struct Held(usize);
+
+impl Held {
+    pub(crate) fn new(object: usize) -> Self {
+        push(object);
+        Self(object)
+    }
+}
+
+impl Drop for Held {
+    fn drop(&mut self) {
+        pop(self.0);
+    }
+}

@@ -42,6 +42,14 @@ impl<T> Isolated<T> {
 }
 
 #[cfg(feature = "alloc")]
+impl<T> core::borrow::Borrow<T> for Isolated<T> {
+    #[inline(always)]
+    fn borrow(&self) -> &T {
+        &self.value
+    }
+}
+
+#[cfg(feature = "alloc")]
 impl<T> core::ops::Deref for Isolated<T> {
     type Target = T;
 

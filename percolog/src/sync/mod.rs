@@ -24,6 +24,8 @@ mod isolated;
 mod object_lock;
 #[cfg(feature = "alloc")]
 mod slot_lock;
+#[cfg(feature = "alloc")]
+mod thread_id;
 #[cfg(any(feature = "alloc", feature = "std"))]
 mod wait;
 
@@ -36,6 +38,8 @@ pub use isolated::LINE_SIZE;
 pub(crate) use object_lock::{ObjectLock, Patience};
 #[cfg(feature = "alloc")]
 pub(crate) use slot_lock::{SlotGuard, SlotLock};
+#[cfg(feature = "alloc")]
+pub(crate) use thread_id::ThreadId;
 #[cfg(feature = "alloc")]
 pub(crate) use wait::Backoff;
 #[cfg(feature = "alloc")]

@@ -2,7 +2,7 @@
 
 use super::atomic::{AtomicU32, Ordering};
 use super::wait::Backoff;
-use super::{UnsafeCell, const_fn};
+use super::{ThreadId, UnsafeCell, const_fn};
 
 /// A mutual-exclusion lock for a few instructions at a time.
 ///
@@ -14,12 +14,12 @@ use super::{UnsafeCell, const_fn};
 #[derive(Debug)]
 #[repr(C)]
 pub(crate) struct SlotLock<T> {
+    /// [`FREE`], or the [`ThreadId`] of who has the lock.
     word: AtomicU32,
     value: UnsafeCell<T>,
 }
 
 const FREE: u32 = 0;
-const TAKEN: u32 = 1;
 
 // SAFETY: the lock hands out the value to one thread at a time, so sharing the lock moves the value
 // between threads (`T: Send`) and never shares it: no `Sync` bound is needed.
@@ -47,8 +47,14 @@ impl<T> SlotLock<T> {
     /// Takes the lock, waiting as long as it takes.
     #[inline]
     pub(crate) fn lock(&self) -> SlotGuard<'_, T> {
-        if !self.take() {
-            self.lock_slowly();
+        self.lock_as(ThreadId::UNKNOWN)
+    }
+
+    /// Takes the lock, waiting as long as it takes, and leaves word of who has it.
+    #[inline]
+    pub(crate) fn lock_as(&self, owner: ThreadId) -> SlotGuard<'_, T> {
+        if !self.take(owner) {
+            self.lock_slowly(owner);
         }
         SlotGuard { lock: self }
     }
@@ -56,7 +62,13 @@ impl<T> SlotLock<T> {
     /// Takes the lock, giving up after the brief spinning phase.
     #[inline]
     pub(crate) fn lock_briefly(&self) -> Option<SlotGuard<'_, T>> {
-        if !self.take() {
+        self.lock_briefly_as(ThreadId::UNKNOWN)
+    }
+
+    /// As [`lock_as`](Self::lock_as), giving up after the brief spinning phase.
+    #[inline]
+    pub(crate) fn lock_briefly_as(&self, owner: ThreadId) -> Option<SlotGuard<'_, T>> {
+        if !self.take(owner) {
             #[cfg(percolog_loom)]
             return None;
             #[cfg(not(percolog_loom))]
@@ -67,7 +79,7 @@ impl<T> SlotLock<T> {
                         return None;
                     }
                     backoff.wait();
-                    if self.word.load(Ordering::Relaxed) == FREE && self.take() {
+                    if self.word.load(Ordering::Relaxed) == FREE && self.take(owner) {
                         break;
                     }
                 }
@@ -76,23 +88,31 @@ impl<T> SlotLock<T> {
         Some(SlotGuard { lock: self })
     }
 
+    /// Whether the calling thread, which is `me`, has taken the lock as such, with [`lock_as`](Self::lock_as) or
+    /// [`lock_briefly_as`](Self::lock_briefly_as). The record lies in the lock, so it cannot be taken for another lock's.
+    #[inline]
+    pub(crate) fn is_taken_by(&self, me: ThreadId) -> bool {
+        // Relaxed: a thread reads its own number only where it wrote it itself.
+        me != ThreadId::UNKNOWN && self.word.load(Ordering::Relaxed) == me.word()
+    }
+
     #[inline(always)]
-    fn take(&self) -> bool {
+    fn take(&self, owner: ThreadId) -> bool {
         // Acquire pairs with the Release store in `SlotGuard::drop`: what the last owner wrote to the
         // value is seen. A failed exchange reads nothing that is used: Relaxed.
         self.word
-            .compare_exchange(FREE, TAKEN, Ordering::Acquire, Ordering::Relaxed)
+            .compare_exchange(FREE, owner.word(), Ordering::Acquire, Ordering::Relaxed)
             .is_ok()
     }
 
     #[cold]
-    fn lock_slowly(&self) {
+    fn lock_slowly(&self, owner: ThreadId) {
         let mut backoff = Backoff::new();
         loop {
             backoff.wait();
             // Looking before trying keeps waiters from pulling the line away from the owner; the
             // value read is only a hint, hence Relaxed.
-            if self.word.load(Ordering::Relaxed) == FREE && self.take() {
+            if self.word.load(Ordering::Relaxed) == FREE && self.take(owner) {
                 return;
             }
         }

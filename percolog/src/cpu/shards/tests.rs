@@ -1,0 +1,204 @@
+//! What cannot be seen from outside the crate.
+
+use super::{NoVisit, Reentered, Shard, Shards};
+use crate::cpu::LINE_SIZE;
+use crate::cpu::lease::{self, COMMON, Who};
+use crate::cpu::undivided::Step;
+use crate::sync::atomic::{AtomicU32, Ordering};
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::vec::Vec;
+
+type Sums = Shards<u64>;
+
+impl Sums {
+    fn update<R>(&self, who: Who, f: impl FnOnce(&mut u64) -> R) -> Result<R, Reentered> {
+        let shard = match self.find(who) {
+            Some(shard) => shard,
+            None => self.make(who, || (0, ()))?,
+        };
+        // SAFETY: in each test one thread uses leases, whose shards nobody else knows.
+        unsafe { self.with(who, shard, f) }
+    }
+
+    fn sum(&self) -> Result<u64, NoVisit> {
+        self.visit(None, |_| 0, |sum, _, value| *sum += *value)
+    }
+}
+
+#[test]
+fn values_lie_on_lines_of_their_own() {
+    let sums = Sums::new();
+    let everybody = (0..4).map(Who::Leased).chain((0..4).map(Who::Common));
+    let addresses: Vec<usize> = everybody
+        .map(|who| sums.update(who, |value| core::ptr::from_mut(value).addr()))
+        .map(|address| address.expect("nobody is inside"))
+        .collect();
+    for (at, address) in addresses.iter().enumerate() {
+        let line = address / LINE_SIZE;
+        assert!(
+            addresses[..at]
+                .iter()
+                .all(|other| other / LINE_SIZE != line)
+        );
+        // The lock's words and the value begin on one line.
+        assert!(address % LINE_SIZE <= 16);
+    }
+}
+
+#[test]
+fn a_shard_is_not_used_from_inside_itself() {
+    let sums = Sums::new();
+    for who in [Who::Leased(0), Who::Common(0)] {
+        let inside = sums.update(who, |value| {
+            *value += 1;
+            let again = sums.update(who, |value| *value += 100);
+            let visit = sums.visit(Some(0), |_| (), |(), _, _| ());
+            (again, visit)
+        });
+        assert_eq!(inside, Ok((Err(Reentered), Err(NoVisit::Reentered))));
+    }
+    // Another one is free.
+    let other = sums.update(Who::Common(1), |_| {
+        sums.update(Who::Common(2), |value| *value += 10)
+    });
+    assert_eq!(other, Ok(Ok(())));
+    assert_eq!(sums.sum(), Ok(12));
+}
+
+#[test]
+fn a_visitor_does_not_wait_for_itself() {
+    let sums = Sums::new();
+    for who in [Who::Leased(0), Who::Common(0)] {
+        assert_eq!(sums.update(who, |value| *value += 1), Ok(()));
+    }
+    // The shard being visited, one that is there, and one that is not.
+    for number in [0, 1] {
+        for who in [Who::Leased(number), Who::Common(number)] {
+            let visit = sums.visit(
+                Some(0),
+                |_| Vec::new(),
+                |seen, at, _| {
+                    if at == 0 {
+                        seen.push(sums.update(who, |value| *value += 100));
+                        assert_eq!(sums.sum(), Err(NoVisit::Reentered));
+                    }
+                },
+            );
+            assert_eq!(visit, Ok(std::vec![Err(Reentered)]));
+        }
+    }
+    assert_eq!(sums.sum(), Ok(2));
+}
+
+#[test]
+fn a_panic_leaves_everything() {
+    let sums = Sums::new();
+    for who in [Who::Leased(0), Who::Common(0)] {
+        let outcome = catch_unwind(AssertUnwindSafe(|| {
+            sums.update(who, |_| panic!("on purpose"))
+        }));
+        assert!(outcome.is_err());
+        assert_eq!(sums.update(who, |value| *value += 1), Ok(()));
+    }
+    let outcome = catch_unwind(AssertUnwindSafe(|| {
+        sums.visit(None, |_| (), |(), at, _| assert_eq!(at, 0))
+    }));
+    assert!(outcome.is_err());
+    assert_eq!(sums.sum(), Ok(2));
+}
+
+/// What a thread is inside of is recorded in the shard, and not by its address.
+#[test]
+fn a_forgotten_guard_says_nothing_of_the_next_object() {
+    let mut sums = Sums::new();
+    let who = Who::Common(0);
+    assert_eq!(sums.update(who, |_| ()), Ok(()));
+    let shard = sums.find(who).expect("it was just used");
+    core::mem::forget(sums.enter_common(shard));
+    assert!(sums.common_entered().is_some());
+    assert_eq!(sums.update(who, |_| ()), Err(Reentered));
+    // Another thread's guard is not taken for its own.
+    std::thread::scope(|scope| {
+        scope.spawn(|| assert!(sums.common_entered().is_none()));
+    });
+    // Freed with the turn taken. The next one may come to lie there.
+    sums = Sums::new();
+    assert_eq!(sums.update(who, |value| *value), Ok(0));
+    assert!(sums.common_entered().is_none());
+    assert_eq!(sums.sum(), Ok(0));
+    // SAFETY: the forgotten guard's. Other tests fork, which waits for it.
+    drop(unsafe { Step::resume() });
+}
+
+#[test]
+fn threads_without_a_lease_share() {
+    const THREADS: usize = 2 * COMMON;
+    let sums = Sums::new();
+    let done = AtomicU32::new(0);
+    std::thread::scope(|scope| {
+        let adders: Vec<_> = (0..THREADS)
+            .map(|number| {
+                let sums = &sums;
+                scope.spawn(move || {
+                    for _ in 0..200 {
+                        let who = Who::Common(number % COMMON);
+                        assert_eq!(sums.update(who, |value| *value += 1), Ok(()));
+                    }
+                })
+            })
+            .collect();
+        scope.spawn(|| {
+            let mut before = 0;
+            while done.load(Ordering::Relaxed) == 0 {
+                let now = sums.sum().expect("the kernel does what it offers");
+                assert!(now >= before);
+                before = now;
+            }
+        });
+        for adder in adders {
+            adder.join().expect("no panic");
+        }
+        done.store(1, Ordering::Relaxed);
+    });
+    assert_eq!(sums.sum(), Ok(200 * THREADS as u64));
+}
+
+/// A thread-local value that holds a guard and is destroyed after the thread has given up its lease.
+#[cfg(unix)]
+#[test]
+fn leases_of_guards_that_end_late_are_given_back() {
+    struct Late(core::cell::Cell<Option<&'static Shard<u64, ()>>>);
+    impl Drop for Late {
+        fn drop(&mut self) {
+            assert!(lease::mine().is_none(), "it is late");
+            let shard = self.0.take().expect("the thread has entered");
+            // SAFETY: the thread is inside, and is done.
+            unsafe { shard.leave() };
+        }
+    }
+    std::thread_local! {
+        static LATE: Late = const { Late(core::cell::Cell::new(None)) };
+    }
+    static SUMS: Sums = Sums::new();
+    for _ in 0..lease::LEASES + 100 {
+        std::thread::spawn(|| {
+            // Touched first, so destroyed last.
+            LATE.with(|late| {
+                let lease = lease::mine().expect("leases are given back");
+                let who = Who::Leased(lease);
+                let shard = match SUMS.find(who) {
+                    Some(shard) => shard,
+                    None => SUMS.make(who, || (0, ())).expect("nobody visits here"),
+                };
+                lease::expect_guards(lease);
+                // SAFETY: this thread has the lease, and a late lease is kept until the shard is left.
+                unsafe { SUMS.own(shard) }
+                    .expect("nobody visits here")
+                    .keep();
+                late.0.set(Some(shard));
+            });
+        })
+        .join()
+        .expect("no panic");
+    }
+}
