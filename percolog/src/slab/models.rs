@@ -38,9 +38,18 @@ unsafe impl Send for Block {}
 
 impl World {
     fn new() -> Arc<Self> {
-        let core = Core::new(Shape::of(Layout::new::<Cell>()), usize::MAX, 0);
+        let whole = Box::into_raw(Box::<Core>::new_uninit()).cast::<Core>();
+        // SAFETY: just allocated.
+        unsafe {
+            whole.write(Core::new(
+                whole,
+                Shape::of(Layout::new::<Cell>()),
+                usize::MAX,
+                0,
+            ))
+        };
         Arc::new(Self {
-            core: NonNull::from(Box::leak(Box::new(core))),
+            core: NonNull::new(whole).expect("it comes from a box"),
         })
     }
 

@@ -187,6 +187,7 @@ impl<'d, T> Slab<'d, T> {
         // SAFETY: just allocated for it.
         unsafe {
             fresh.write(Core::new(
+                fresh,
                 Self::SHAPE,
                 self.options.limit,
                 self.options.keep,

@@ -1,22 +1,20 @@
 //! Where blocks are: the places, and the ways between them.
 //!
 //! *Invariants:* a block that is not in use is in exactly one of: its chunk's list, a batch of some
-//! place, the list of a home. What a place has ([`Lists`], and its chunks) is used under its lock:
-//! by the holder of its lease without an atomic update, by whoever visits it through
-//! [`BiasedLock`].
+//! place, the list of a home. What a place has ([`Lists`], and its chunks) is used by its owner, or
+//! by a visitor: places are [`Shards`].
 //!
-//! *Who waits for whom:* `late` before `gate` before the places; who is in its place takes the gate
+//! *Who waits for whom:* `late` before the gate before the places; who is in its place takes the gate
 //! only if it is free at once.
 
 use super::chunk::{self, Chunk, Header, Shape};
 use super::home::{Address, Home};
 use super::lists::Lists;
-use crate::cpu::PerCore;
-use crate::cpu::barrier::{self, BarrierMode};
-use crate::cpu::biased_lock::{BiasedLock, Owned};
+use crate::cpu::biased_lock::Owned;
 use crate::cpu::lease::Who;
-use crate::cpu::undivided::{discharge, enlist, is_inside, undivided};
-use crate::sync::atomic::{AtomicUsize, Ordering};
+use crate::cpu::shards::{Reentered, Shard, Shards};
+use crate::cpu::undivided::undivided;
+use crate::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
 use crate::sync::global::AtomicU64 as Count;
 use crate::sync::{Isolated, SlotLock};
 use core::ptr::{self, NonNull};
@@ -26,16 +24,12 @@ use core::ptr::{self, NonNull};
 const MANY: usize = if cfg!(percolog_loom) { 2 } else { 1024 };
 
 /// What a lease has, or threads without one.
-pub(super) struct Place {
-    mode: BarrierMode,
-    pub(super) lock: Lock,
+pub(super) type Place = Shard<Lists, Side>;
+
+/// The part of a place that everybody may read.
+pub(super) struct Side {
     pub(super) home: Home,
     counts: Counts,
-}
-
-pub(super) enum Lock {
-    Leased(BiasedLock<Lists>),
-    Common(SlotLock<Lists>),
 }
 
 /// Written under the place's lock, and read by anybody.
@@ -58,7 +52,10 @@ fn add(count: &Count) {
 /// What a slab is made of, whatever its objects are.
 pub(super) struct Core {
     pub(super) shape: Shape,
-    pub(super) places: PerCore<Place>,
+    /// The gate is held by who makes a place, and by who visits them. Its line is one that nobody reads for a block.
+    pub(super) places: Shards<Lists, Side, Isolated<SlotLock<()>>>,
+    /// The allocation that the core is in, to free it by.
+    pub(super) whole: *mut Core,
     limit: usize,
     /// Each place keeps so many chunks that are empty.
     pub(super) kept: usize,
@@ -68,17 +65,13 @@ pub(super) struct Core {
 
 /// What threads write now and then: when a chunk comes or goes.
 pub(super) struct Shared {
-    /// Held by who makes a place, and by who visits them.
-    pub(super) gate: SlotLock<Gate>,
+    /// Whether the slab was dropped: 1. Read and written under the gate.
+    pub(super) closed: AtomicU32,
     /// Held by who ends the slab, and by who gives a block back afterwards.
     pub(super) late: SlotLock<Late>,
     /// Of all chunks.
     pub(super) bytes: AtomicUsize,
     pub(super) sweeps: Count,
-}
-
-pub(super) struct Gate {
-    pub(super) closed: bool,
 }
 
 pub(super) struct Late {
@@ -107,14 +100,16 @@ enum Then {
 }
 
 impl Core {
-    pub(super) fn new(shape: Shape, limit: usize, kept: usize) -> Self {
+    /// A core that is going to lie at `whole`, which comes from the global allocator with its layout.
+    pub(super) fn new(whole: *mut Self, shape: Shape, limit: usize, kept: usize) -> Self {
         Self {
             shape,
-            places: PerCore::new(),
+            places: Shards::with_gate(Isolated::new(SlotLock::new(()))),
+            whole,
             limit,
             kept,
             shared: Isolated::new(Shared {
-                gate: SlotLock::new(Gate { closed: false }),
+                closed: AtomicU32::new(0),
                 late: SlotLock::new(Late { stuck: false }),
                 bytes: AtomicUsize::new(0),
                 sweeps: Count::new(0),
@@ -126,24 +121,14 @@ impl Core {
     ///
     /// # Safety
     /// If it is leased the caller holds the lease, and is in no place of this core.
-    unsafe fn with<R>(&self, who: Who, f: impl FnOnce(&Place, &mut Lists) -> R) -> R {
-        let slot = who.place();
-        let place = match self.places.touched(slot) {
+    unsafe fn with<R>(&self, who: Who, f: impl FnOnce(&Side, &mut Lists) -> R) -> R {
+        let place = match self.places.find(who) {
             Some(place) => place,
             None => self.make(who),
         };
-        match &place.lock {
-            Lock::Leased(lock) => {
-                // SAFETY: by contract.
-                let mut lists = match unsafe { lock.try_own(place.mode) } {
-                    Some(lists) => lists,
-                    // SAFETY: as above; it was left again.
-                    None => unsafe { lock.own_inside(place.mode, is_inside) },
-                };
-                f(place, lists.get())
-            }
-            Lock::Common(lock) => undivided(|| f(place, lock.lock().get())),
-        }
+        let f = |lists: &mut Lists| f(place.shared(), lists);
+        // SAFETY: by contract.
+        unsafe { self.places.with(who, place, f) }.unwrap_or_else(|Reentered| reentered())
     }
 
     /// The lists of a place that is leased, if nobody else is there now.
@@ -151,13 +136,12 @@ impl Core {
     /// # Safety
     /// As for [`with`](Self::with).
     #[inline(always)]
-    unsafe fn own(&self, who: Who) -> Option<(&Place, Owned<'_, Lists>)> {
+    unsafe fn own(&self, who: Who) -> Option<(&Side, Owned<'_, Lists>)> {
         if matches!(who, Who::Leased(_))
-            && let Some(place) = self.places.touched(who.place())
-            && let Lock::Leased(lock) = &place.lock
+            && let Some(place) = self.places.find(who)
         {
             // SAFETY: by contract.
-            Some((place, unsafe { lock.try_own(place.mode) }?))
+            Some((place.shared(), unsafe { place.try_own() }?))
         } else {
             None
         }
@@ -165,30 +149,16 @@ impl Core {
 
     #[cold]
     fn make(&self, who: Who) -> &Place {
-        let slot = who.place();
-        undivided(|| {
-            let mut gate = self.shared.gate.lock();
-            if let Some(place) = self.places.touched(slot) {
-                return place;
-            }
-            let closed = gate.get().closed;
-            let place = self.places.get_or_make(slot, || {
-                let lists = Lists::new(closed);
-                Place {
-                    mode: barrier::mode(),
-                    lock: match who {
-                        Who::Leased(_) => Lock::Leased(BiasedLock::new(lists)),
-                        Who::Common(_) => Lock::Common(SlotLock::new(lists)),
-                    },
-                    home: Home::new(),
-                    counts: Counts::default(),
-                }
-            });
-            if let Lock::Leased(lock) = &place.lock {
-                enlist(lock, slot.index());
-            }
-            place
-        })
+        let made = self.places.make(who, || {
+            // Relaxed: under the gate.
+            let closed = self.shared.closed.load(Ordering::Relaxed) != 0;
+            let side = Side {
+                home: Home::new(),
+                counts: Counts::default(),
+            };
+            (Lists::new(closed), side)
+        });
+        made.unwrap_or_else(|Reentered| reentered())
     }
 
     // ── Allocating ──
@@ -230,7 +200,7 @@ impl Core {
         // program's allocator may do anything.
         undivided(|| {
             self.reserve()?;
-            let Some(chunk) = chunk::allocate(&self.shape, self, address, node) else {
+            let Some(chunk) = chunk::allocate(&self.shape, self.whole, address, node) else {
                 self.unreserve(1);
                 return Err(Lack::Memory);
             };
@@ -412,7 +382,7 @@ impl Core {
                         && (MANY..usize::MAX / 2).contains(&many)
                     {
                         // The place's own home it cannot be: own blocks are not sent.
-                        sweep = core.shared.gate.lock_briefly().map(|gate| (gate, there));
+                        sweep = core.places.try_gate().map(|gate| (gate, there));
                     }
                     false
                 })
@@ -449,7 +419,7 @@ impl Core {
             self.places
                 .iter()
                 // Relaxed: for people.
-                .map(|(_, place)| of(&place.counts).load(Ordering::Relaxed))
+                .map(|place| of(&place.shared().counts).load(Ordering::Relaxed))
                 .fold(0, u64::wrapping_add)
         };
         let given_back = sum(|counts| &counts.given_back);
@@ -464,17 +434,10 @@ impl Core {
     }
 }
 
-impl Drop for Core {
-    fn drop(&mut self) {
-        discharge(
-            self.places
-                .iter()
-                .filter_map(|(_, place)| match &place.lock {
-                    Lock::Leased(lock) => Some(lock),
-                    Lock::Common(_) => None,
-                }),
-        );
-    }
+/// Nothing that runs in a place, or in a visit, comes back: no code of users does.
+#[cold]
+pub(super) fn reentered() -> ! {
+    unreachable!("a slab's place was entered from inside of one")
 }
 
 /// The NUMA node that the calling thread runs on.

@@ -8,29 +8,24 @@
 //! in there. Letting go of the place or of the gate is the last that it does there.
 
 use super::chunk::{self, Chunk, Header};
-use super::lists::Lists;
-use super::places::{Core, Gate, Lock, Place};
-use crate::cpu::CoreId;
-use crate::cpu::barrier;
-use crate::cpu::biased_lock::{self, BiasedLock};
+use super::places::{Core, reentered};
+use crate::cpu::shards::Reentered;
 use crate::cpu::undivided::undivided;
 use crate::sync::SlotGuard;
 use crate::sync::atomic::Ordering;
 use core::ptr::{self, NonNull};
-
-/// So many places are visited behind one barrier.
-const VISITED: usize = 32;
 
 impl Core {
     /// Takes in what has come home to a place whose owner does not do it: a list of chunks that are
     /// to be released.
     ///
     /// The caller is in no place. Without the gate the core can be gone when this returns.
-    pub(super) fn sweep(&self, gate: SlotGuard<'_, Gate>, number: usize) -> *mut Chunk {
+    pub(super) fn sweep(&self, gate: SlotGuard<'_, ()>, number: usize) -> *mut Chunk {
         let mut chunks = ptr::null_mut();
-        if let Some(place) = self.places.touched(CoreId::new(number as u32)) {
-            place.visit(|lists| {
-                lists.take_in(&place.home);
+        if let Some(place) = self.places.numbered(number) {
+            // If the kernel refuses, the blocks wait for their owner.
+            let _ = self.places.visit_one(&gate, place, |place, lists| {
+                lists.take_in(&place.shared().home);
                 if lists.empties() > self.kept {
                     chunks = self.trim(lists, self.kept / 2, chunks);
                 }
@@ -43,16 +38,24 @@ impl Core {
         chunks
     }
 
+    /// The gate, for a thread that is in no place and visits none.
+    fn gate(&self) -> SlotGuard<'_, ()> {
+        self.places.gate().unwrap_or_else(|Reentered| reentered())
+    }
+
     /// Brings all blocks home, and gives all empty chunks back to the system; how many bytes.
     ///
     /// The caller is in no place, and the core is not being closed.
     pub(super) fn collect(&self) -> usize {
         undivided(|| {
-            let gate = self.shared.gate.lock();
-            let _ = self.visit_all(|_, lists| lists.send_all());
+            let gate = self.gate();
+            // If the kernel refuses, there is nothing to give back.
+            let _ = self
+                .places
+                .visit_in_turns(&gate, |_, lists| lists.send_all());
             let mut chunks = ptr::null_mut();
-            let _ = self.visit_all(|place, lists| {
-                lists.take_in(&place.home);
+            let _ = self.places.visit_in_turns(&gate, |place, lists| {
+                lists.take_in(&place.shared().home);
                 lists.put_current_away(&self.shape);
                 chunks = self.trim(lists, 0, chunks);
             });
@@ -60,41 +63,6 @@ impl Core {
             // SAFETY: they were taken out of their lists.
             unsafe { chunk::release(&self.shape, chunks) * self.shape.bytes() }
         })
-    }
-
-    /// Visits each place; `Err` if the kernel does not let places be visited. The caller has the
-    /// gate. Allocates nothing.
-    fn visit_all(&self, mut visit: impl FnMut(&Place, &mut Lists)) -> Result<(), ()> {
-        let mut places = self.places.iter().map(|(_, place)| place).peekable();
-        while places.peek().is_some() {
-            let mut leased: [Option<(&Place, &BiasedLock<Lists>)>; VISITED] = [None; VISITED];
-            let mut count = 0;
-            while count < VISITED
-                && let Some(place) = places.next()
-            {
-                match &place.lock {
-                    Lock::Common(lock) => visit(place, lock.lock().get()),
-                    Lock::Leased(lock) => {
-                        leased[count] = Some((place, lock));
-                        count += 1;
-                    }
-                }
-            }
-            let Some((place, first)) = leased[0] else {
-                continue;
-            };
-            let mut locks = [first; VISITED];
-            let mut owners = [place; VISITED];
-            for (at, (place, lock)) in leased.iter().flatten().enumerate() {
-                locks[at] = lock;
-                owners[at] = place;
-            }
-            biased_lock::visit(&locks[..count], barrier::mode(), |at, lists| {
-                visit(owners[at], lists);
-            })
-            .map_err(drop)?;
-        }
-        Ok(())
     }
 
     /// The slab is dropped. The core stays while blocks are in use.
@@ -106,18 +74,20 @@ impl Core {
             // SAFETY: by contract it lives until it is freed here or by a late block, which waits for `late`.
             let this = unsafe { core.as_ref() };
             let mut late = this.shared.late.lock();
-            let mut gate = this.shared.gate.lock();
-            gate.get().closed = true;
+            let gate = this.gate();
+            // Relaxed: under the gate.
+            this.shared.closed.store(1, Ordering::Relaxed);
             let mut chunks = ptr::null_mut();
             let closed = this
-                .visit_all(|_, lists| {
+                .places
+                .visit_in_turns(&gate, |_, lists| {
                     lists.closed = true;
                     lists.send_all();
                 })
                 .and_then(|()| {
                     // All are closed, so nothing is sent any more.
-                    this.visit_all(|place, lists| {
-                        lists.take_in(&place.home);
+                    this.places.visit_in_turns(&gate, |place, lists| {
+                        lists.take_in(&place.shared().home);
                         lists.put_current_away(&this.shape);
                         chunks = this.trim(lists, 0, chunks);
                     })
@@ -145,6 +115,7 @@ impl Core {
         undivided(|| {
             // SAFETY: the block is in use, and keeps the core.
             let this = unsafe { &*core };
+            let whole = this.whole;
             let mut late = this.shared.late.lock();
             if late.get().stuck {
                 return;
@@ -165,21 +136,10 @@ impl Core {
             }
             drop(late);
             if last {
-                // SAFETY: as in `close`.
-                unsafe { drop(alloc::boxed::Box::from_raw(core.cast_mut())) };
+                // SAFETY: no chunk is left, so no block is in use that somebody could give back. It is freed by the pointer
+                // that it was allocated by.
+                unsafe { drop(alloc::boxed::Box::from_raw(whole)) };
             }
         });
-    }
-}
-
-impl Place {
-    /// Visits the lists; nothing if the kernel does not let that happen. The caller has the gate.
-    fn visit(&self, mut f: impl FnMut(&mut Lists)) {
-        match &self.lock {
-            Lock::Common(lock) => f(lock.lock().get()),
-            Lock::Leased(lock) => {
-                let _ = biased_lock::visit(&[lock], barrier::mode(), |_, lists| f(lists));
-            }
-        }
     }
 }
