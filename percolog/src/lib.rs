@@ -91,6 +91,8 @@ pub mod collections;
 pub mod counter;
 pub mod cpu;
 #[cfg(feature = "alloc")]
+pub mod dhash;
+#[cfg(feature = "alloc")]
 mod engine;
 #[cfg(feature = "alloc")]
 pub mod ldu;
@@ -106,6 +108,8 @@ pub mod reclaim;
 pub mod reduce;
 #[cfg(feature = "std")]
 pub mod refcount;
+#[cfg(feature = "alloc")]
+pub mod requests;
 #[cfg(feature = "alloc")]
 pub mod slab;
 #[doc(hidden)]

@@ -8,8 +8,8 @@ use std::thread;
 use std::time::Instant;
 
 use dashmap::DashMap;
-use percolog::clustered::dhash::{DHash, Partitioned};
-use percolog::clustered::requests::Requests;
+use percolog::dhash::{DHash, Partitioned};
+use percolog::requests::Requests;
 use percolog_validation::hash::BuildIdHasher;
 
 /// Elements that everybody uses.

@@ -28,7 +28,7 @@ pub enum SwapPolicy {
     /// What a section calls that was open when the swap began is in flight, too, and goes on to the old implementation: the swap waits for
     /// all sections that are open, whatever they call. So no thread may call the object, if it may be swapped like this, while it has a lock that
     /// is taken in sections, or while it makes or visits representatives of another object: the section waits for the lock, the swap for the
-    /// section, and the thread for the swap. Nor while it has an element of a [`DHash`](super::dhash::DHash) or anything else that a `fork` waits for, in a
+    /// section, and the thread for the swap. Nor while it has an element of a [`DHash`](crate::dhash::DHash) or anything else that a `fork` waits for, in a
     /// program that forks: the swap waits for the `fork`. One swap of the process holds calls back at a time, others of this kind wait for it.
     Wait,
 }

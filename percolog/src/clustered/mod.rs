@@ -48,8 +48,8 @@
 //! | see, count, trace or refuse its calls | [`interposable!`](crate::interposable), [`ObjectRef::interpose`] |
 //! | exchange the implementation, and carry its state over | [`ObjectRef::swap`], with a [`SwapPolicy`] |
 //! | get rid of it while it is called | [`ObjectRef::destroy`] |
-//! | hold off, or wait for, the requests of an object that is being changed | [`requests`]: entering and leaving touch nothing shared |
-//! | look up, on all cores, what hardly changes; have a part of each element for each thread | [`dhash::DHash`]; [`dhash::Partitioned`], if most look-ups miss |
+//! | hold off, or wait for, the requests of an object that is being changed | [`requests`](crate::requests): entering and leaving touch nothing shared |
+//! | look up, on all cores, what hardly changes; have a part of each element for each thread | [`DHash`](crate::dhash::DHash); [`Partitioned`](crate::dhash::Partitioned), if most look-ups miss |
 //!
 //! # Contract
 //!
@@ -92,7 +92,6 @@
 //! | hot-swapping: forward, block, transfer | [`SwapPolicy::Pass`], [`SwapPolicy::Wait`] | sections that are open go on, so that none waits for what waits for it |
 
 mod arrangement;
-pub mod dhash;
 #[cfg(not(percolog_loom))]
 mod exchange;
 mod interpose;
@@ -102,7 +101,6 @@ mod object;
 #[cfg(not(percolog_loom))]
 mod reference;
 mod representatives;
-pub mod requests;
 mod root;
 mod translation;
 mod turn;

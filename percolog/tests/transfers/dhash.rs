@@ -1,8 +1,8 @@
 //! Distributed hash tables and counters of requests.
 
-use percolog::clustered::dhash::DHash;
-use percolog::clustered::requests::{RequestCounter, Requests, SharedRequestCounter};
 use percolog::counter::Counter;
+use percolog::dhash::DHash;
+use percolog::requests::{RequestCounter, Requests, SharedRequestCounter};
 
 use super::objects::Shared;
 use super::workloads::between_reads;

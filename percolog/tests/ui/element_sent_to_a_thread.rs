@@ -1,5 +1,5 @@
 // error: E0277
-use percolog::clustered::dhash::DHash;
+use percolog::dhash::DHash;
 
 fn main() {
     let table: DHash<u64, (), u64> = DHash::new(|_, ()| 0);

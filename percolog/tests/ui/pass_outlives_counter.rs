@@ -1,7 +1,7 @@
 // error: E0505
 //! A request is inside of a counter that is there.
 
-use percolog::clustered::requests::{RequestCounter, Requests};
+use percolog::requests::{RequestCounter, Requests};
 
 fn main() {
     let counter = RequestCounter::new();

@@ -1,7 +1,7 @@
 // error: E0133
 //! Whoever leaves in the place of a pass says that there is one: nobody else does it by way of what the trait is built on.
 
-use percolog::clustered::requests::{RequestCounter, Requests};
+use percolog::requests::{RequestCounter, Requests};
 
 fn leave<C: Requests>(counter: &C) {
     #[cfg(feature = "wrong")]

@@ -25,6 +25,8 @@ const LAYERS: [&[&str]; 6] = [
         "slab",
         "namespace",
         "lock",
+        "requests",
+        "dhash",
     ],
     &["clustered", "collections"],
 ];

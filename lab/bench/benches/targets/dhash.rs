@@ -1,8 +1,8 @@
 //! Elements of distributed hash tables beside those of `dashmap`, on a hot set that all threads share; and counting requests.
 
 use dashmap::DashMap;
-use percolog::clustered::dhash::DHash;
-use percolog::clustered::requests::{RequestCounter, SharedRequestCounter};
+use percolog::dhash::DHash;
+use percolog::requests::{RequestCounter, SharedRequestCounter};
 use percolog_bench::found::{Atomics, Counts, OurPartitioned, added, changes, entered};
 use percolog_validation::hash::BuildIdHasher;
 

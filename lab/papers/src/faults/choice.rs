@@ -17,9 +17,9 @@ pub enum Kind {
 pub enum FileKind {
     /// One lock, one hash table.
     Shared,
-    /// A table of which each thread has replicas: a [`DHash`](percolog::clustered::dhash::DHash).
+    /// A table of which each thread has replicas: a [`DHash`](percolog::dhash::DHash).
     Hashed,
-    /// So many tables, each with runs of the pages: a [`Partitioned`](percolog::clustered::dhash::Partitioned).
+    /// So many tables, each with runs of the pages: a [`Partitioned`](percolog::dhash::Partitioned).
     Partitioned {
         /// How many tables.
         masters: u32,

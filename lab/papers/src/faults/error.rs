@@ -1,6 +1,7 @@
 //! What can be wrong.
 
-use percolog::clustered::{CreateError, StaleRef, requests::StopError};
+use percolog::clustered::{CreateError, StaleRef};
+use percolog::requests::StopError;
 use thiserror::Error;
 
 /// Why a page was not mapped.

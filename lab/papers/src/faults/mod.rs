@@ -34,8 +34,8 @@
 //! | object | shared | distributed |
 //! |---|---|---|
 //! | [`Process`] | a list of regions and its lock | ... and what each slot has found in it |
-//! | [`Region`] | faults are counted in one word | ... in a [`RequestCounter`](percolog::clustered::requests::RequestCounter) |
-//! | [`FileCache`] | a hash table and its lock | a [`DHash`](percolog::clustered::dhash::DHash), or a [`Partitioned`](percolog::clustered::dhash::Partitioned) table |
+//! | [`Region`] | faults are counted in one word | ... in a [`RequestCounter`](percolog::requests::RequestCounter) |
+//! | [`FileCache`] | a hash table and its lock | a [`DHash`](percolog::dhash::DHash), or a [`Partitioned`](percolog::dhash::Partitioned) table |
 //! | [`PageManager`] of all | a list of free frames, a table of files, and their lock | lists and tables for each slot, and an overflow list |
 //! | [`PageManager`] of a process | – | redirects to that of all |
 //! | [`Translation`] | – | page tables for each slot |

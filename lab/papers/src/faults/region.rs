@@ -5,7 +5,7 @@
 
 use super::error::{FaultError, MapError};
 use super::objects::{Attachment, FileCache, PageManager, Region, Target, Translation, View};
-use percolog::clustered::requests::Requests;
+use percolog::requests::Requests;
 use percolog::clustered::{ObjectRef, ObjectSection};
 use std::sync::atomic::{AtomicU64, Ordering};
 

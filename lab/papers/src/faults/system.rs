@@ -12,7 +12,7 @@ use super::pages::{DistributedPool, Pool, Redirects};
 use super::process::{DistributedProcess, SharedProcess};
 use super::region::CountedRegion;
 use super::translation::Tables;
-use percolog::clustered::requests::{RequestCounter, Requests, SharedRequestCounter};
+use percolog::requests::{RequestCounter, Requests, SharedRequestCounter};
 use percolog::clustered::{self, ObjectRef, ObjectSection, Shared};
 use std::fmt;
 use std::sync::Arc;

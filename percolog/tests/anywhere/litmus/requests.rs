@@ -1,6 +1,6 @@
 //! Requests that are counted in two words, and who stops them: nobody is let through who is then not waited for.
 //!
-//! Whoever changes `clustered::requests::places` changes this too. A request passes at one place; another one, which was let in before, is
+//! Whoever changes `requests::places` changes this too. A request passes at one place; another one, which was let in before, is
 //! left at a second place. The old object of the other tests is what a request reads and what is destroyed when nobody is inside.
 
 use crate::litmus::program::Order::{Acquire, Relaxed, Release};

@@ -2,7 +2,7 @@
 
 use crate::common::seed::seed;
 use crate::common::share::share;
-use percolog::clustered::dhash::{DHash, ElementTable, LockedElement, Partitioned};
+use percolog::dhash::{DHash, ElementTable, LockedElement, Partitioned};
 use std::collections::HashMap;
 
 const KEYS: u64 = 40;

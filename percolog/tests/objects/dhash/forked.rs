@@ -1,7 +1,7 @@
 //! A child finds every element, and no call by half.
 
 use crate::common::child::{check, in_a_child};
-use percolog::clustered::dhash::{DHash, Partitioned};
+use percolog::dhash::{DHash, Partitioned};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread;
 

@@ -3,7 +3,7 @@
 use crate::common::history::{Done, is_linearizable, record, together};
 use crate::common::seed::seed;
 use crate::common::share::share;
-use percolog::clustered::dhash::{DHash, ElementTable, LockedElement, Partitioned};
+use percolog::dhash::{DHash, ElementTable, LockedElement, Partitioned};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread;
 use todc_utils::specifications::Specification;

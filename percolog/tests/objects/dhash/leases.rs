@@ -1,8 +1,8 @@
-//! Distributed tables under more threads than there are leases, and guards that outlive theirs. Each test has a process of its
+//! Distributed tables under more threads than there are leases, guards that outlive theirs, and guards that are forgotten. Each test has a process of its
 //! own, since it minds which leases there are.
 
 use crate::common::alone::alone;
-use percolog::clustered::dhash::{DHash, Element};
+use percolog::dhash::{DHash, Element};
 use std::cell::RefCell;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Barrier, LazyLock};
@@ -103,4 +103,63 @@ fn a_guard_may_outlive_its_threads_lease() {
     assert_eq!(ALONE.load(Ordering::Relaxed), 2);
     // All guards are gone.
     assert!(TABLE.scatter(&1, |_| ()).is_ok_and(|parts| parts.is_some()));
+}
+
+#[test]
+fn leases_of_late_guards_are_given_back() {
+    alone!();
+    static TABLE: LazyLock<DHash<u64, (), u64>> = LazyLock::new(|| DHash::new(|_, ()| 0));
+    thread_local! {
+        static LATE: RefCell<Option<Element<'static, u64, (), u64>>> = const { RefCell::new(None) };
+    }
+    // More than there are leases, one after the other.
+    for _ in 0..700 {
+        let thread = thread::spawn(|| {
+            // It is used before the table, so it is destroyed after the lease would be given back.
+            LATE.with_borrow_mut(|late| {
+                let guard = TABLE.find_or_allocate_and_lock(&1, |_| ());
+                *late = Some(guard.expect("no guard is out"));
+            });
+        });
+        thread.join().expect("no panic");
+    }
+    let tables = TABLE.stats().expect("no guard is out").tables;
+    assert!(tables < 10, "{tables} threads' tables");
+}
+
+/// A thread without a lease forgets a guard, another one drops the table, and the first uses the next table at that address.
+#[test]
+fn a_forgotten_guard_is_none_of_the_next_table() {
+    alone!();
+    let all = Barrier::new(601);
+    thread::scope(|scope| {
+        for _ in 0..600 {
+            let all = &all;
+            thread::Builder::new()
+                .stack_size(128 << 10)
+                .spawn_scoped(scope, move || {
+                    let mine = DHash::<u64, (), u64>::new(|_, ()| 0);
+                    drop(mine.find_or_allocate_and_lock(&1, |_| ()));
+                    // Leases are taken, and kept until the end.
+                    all.wait();
+                    all.wait();
+                })
+                .expect("the system has room for a thread");
+        }
+        all.wait();
+        let without = scope.spawn(|| {
+            for _ in 0..50 {
+                let table = Box::new(DHash::<u64, (), u64>::new(|_, ()| 0));
+                let guard = table.find_or_allocate_and_lock(&1, |_| ());
+                drop(guard.expect("the table is new"));
+                assert_eq!(table.gather(&1, |_| 0, |sum, _| *sum += 1), Ok(Some(1)));
+                core::mem::forget(table.find_and_lock(&1));
+                assert!(table.gather(&1, |()| (), |(), _| ()).is_err());
+                thread::spawn(move || drop(table)).join().expect("no panic");
+            }
+        });
+        let outcome = without.join();
+        all.wait();
+        outcome.expect("each table is a new one");
+    });
 }

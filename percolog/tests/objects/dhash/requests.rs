@@ -3,7 +3,7 @@
 use crate::common::history::{Done, is_linearizable, record, together};
 use crate::common::seed::seed;
 use crate::common::share::share;
-use percolog::clustered::requests::{
+use percolog::requests::{
     RequestCounter, RequestGuard, RequestState, Requests, SharedRequestCounter, StopError,
 };
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};

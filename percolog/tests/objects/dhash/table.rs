@@ -1,6 +1,6 @@
 //! What a distributed table promises to one thread at a time, and to threads that take turns.
 
-use percolog::clustered::dhash::{DHash, Partitioned, Reentered, VisitError};
+use percolog::dhash::{DHash, Partitioned, Reentered, VisitError};
 use std::cell::RefCell;
 use std::ops::ControlFlow;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -322,7 +322,7 @@ fn comparisons_may_keep_a_guard() {
     type Table = DHash<Key, (), u64>;
     static TABLE: std::sync::LazyLock<Table> = std::sync::LazyLock::new(|| DHash::new(|_, ()| 0));
     thread_local! {
-        static KEPT: RefCell<Option<percolog::clustered::dhash::Element<'static, Key, (), u64>>> =
+        static KEPT: RefCell<Option<percolog::dhash::Element<'static, Key, (), u64>>> =
             const { RefCell::new(None) };
     }
     for key in 1..3 {
@@ -487,7 +487,7 @@ fn all_elements_are_shown_without_a_lock() {
 #[test]
 fn guards_may_be_dropped_late() {
     static TABLE: std::sync::LazyLock<Table> = std::sync::LazyLock::new(table);
-    type Kept = RefCell<Option<percolog::clustered::dhash::Element<'static, u64, u64, u64>>>;
+    type Kept = RefCell<Option<percolog::dhash::Element<'static, u64, u64, u64>>>;
     thread_local! {
         // One that is used before the table, and one that is used after it: their destructors run in some order.
         static BEFORE: Kept = const { RefCell::new(None) };

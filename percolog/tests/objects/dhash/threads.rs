@@ -2,7 +2,7 @@
 
 use crate::common::seed::seed;
 use crate::common::share::share;
-use percolog::clustered::dhash::{DHash, Partitioned};
+use percolog::dhash::{DHash, Partitioned};
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::thread;
 

@@ -15,7 +15,7 @@ use crate::faults::lock;
 use crate::faults::memory::{Frame, FrameNumber};
 use crate::faults::objects::{FileCache, Target, View};
 use percolog::clustered::ObjectSection;
-use percolog::clustered::dhash::{DHash, ElementTable, LockedElement, Partitioned};
+use percolog::dhash::{DHash, ElementTable, LockedElement, Partitioned};
 use std::ops::ControlFlow;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicU32, Ordering};

@@ -8,7 +8,7 @@ use super::Reentered;
 /// has its own is known to who creates the object.
 ///
 /// ```
-/// use percolog::clustered::dhash::{DHash, ElementTable, LockedElement, Partitioned};
+/// use percolog::dhash::{DHash, ElementTable, LockedElement, Partitioned};
 /// use std::sync::atomic::{AtomicU64, Ordering};
 ///
 /// /// A page of a file: where it lies in memory.

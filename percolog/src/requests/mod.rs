@@ -123,7 +123,7 @@ impl core::error::Error for StopError {}
 /// The interface of request counters.
 ///
 /// ```
-/// use percolog::clustered::requests::{RequestCounter, Requests, RequestState};
+/// use percolog::requests::{RequestCounter, Requests, RequestState};
 /// use std::sync::Mutex;
 ///
 /// /// A table that is looked up all the time, and replaced by a larger one now and then.

@@ -3,8 +3,9 @@
 use super::Reentered;
 use super::core::{Core, Locked};
 use super::interface::{ElementTable, LockedElement};
-use super::places::{Inside, NoVisit};
+use super::places::Inside;
 use crate::cpu::lease;
+use crate::cpu::shards::NoVisit;
 use ::core::fmt;
 use ::core::hash::{BuildHasher, Hash};
 use ::core::ops::{ControlFlow, Deref, DerefMut};
@@ -35,7 +36,7 @@ const SHARDS: usize = 16;
 /// After: a thread that uses a page again touches its own memory only.
 ///
 /// ```
-/// use percolog::clustered::dhash::DHash;
+/// use percolog::dhash::DHash;
 ///
 /// struct Page { frame: u64 }
 ///
@@ -48,7 +49,7 @@ const SHARDS: usize = 16;
 ///                 assert_eq!(uses.shared().frame, 1042);
 ///                 *uses += 1;
 ///             }
-///             Ok::<(), percolog::clustered::dhash::Reentered>(())
+///             Ok::<(), percolog::dhash::Reentered>(())
 ///         });
 ///     }
 /// });
@@ -155,7 +156,7 @@ impl From<NoVisit> for VisitError {
     fn from(reason: NoVisit) -> Self {
         match reason {
             NoVisit::Reentered => Self::Reentered,
-            NoVisit::Barrier => Self::Barrier,
+            NoVisit::Refused => Self::Barrier,
         }
     }
 }
@@ -192,7 +193,7 @@ impl<K, S, L, B> DHash<K, S, L, B> {
     /// Has local parts that are discarded handed to this function, which may add them to what is shared.
     ///
     /// ```
-    /// use percolog::clustered::dhash::DHash;
+    /// use percolog::dhash::DHash;
     /// use std::sync::atomic::{AtomicU64, Ordering};
     ///
     /// let hits: DHash<&str, AtomicU64, u64> = DHash::new(|_, _| 0)

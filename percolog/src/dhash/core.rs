@@ -17,7 +17,8 @@ use super::Reentered;
 use super::element::{Handle, Owned, Record, Replica};
 use super::local::{InUse, Local};
 use super::master::{Entry, Master};
-use super::places::{Inside, NoVisit, Places};
+use super::places::{Inside, Locals};
+use crate::cpu::shards::NoVisit;
 use crate::cpu::undivided::undivided;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
@@ -31,7 +32,7 @@ pub(super) type FoldLocal<K, S, L> = fn(&K, &S, L);
 
 /// The tables.
 pub(super) struct Core<K, S, L> {
-    places: Places<K, S, L>,
+    locals: Locals<K, S, L>,
     master: Arc<Master<K, S, L>>,
     make: MakeLocal<K, S, L>,
     pub(super) fold: FoldLocal<K, S, L>,
@@ -55,12 +56,6 @@ pub(super) struct Sums {
 impl From<InUse> for Reentered {
     fn from(_: InUse) -> Self {
         Self(())
-    }
-}
-
-impl From<Reentered> for NoVisit {
-    fn from(_: Reentered) -> Self {
-        Self::Reentered
     }
 }
 
@@ -128,7 +123,7 @@ fn remove<K, S, L>(
 impl<K, S, L> Core<K, S, L> {
     pub(super) fn new(shards: usize, make: MakeLocal<K, S, L>) -> Self {
         Self {
-            places: Places::new(),
+            locals: Locals::new(),
             master: Arc::new(Master::new(shards)),
             make,
             fold: |_, _, local| drop(local),
@@ -147,8 +142,8 @@ impl<K, S, L> Core<K, S, L> {
     ) -> Result<Inside<'_, K, S, L>, Reentered> {
         match lease {
             // SAFETY: by contract.
-            Some(lease) => unsafe { self.places.enter_leased(lease, &self.master) },
-            None => self.places.enter_common(common(), &self.master),
+            Some(lease) => unsafe { Inside::leased(&self.locals, lease, &self.master) },
+            None => Inside::common(&self.locals, common(), &self.master),
         }
     }
 
@@ -191,8 +186,8 @@ impl<K, S, L> Core<K, S, L> {
     pub(super) fn trim(&self, lease: Option<usize>) -> Result<usize, NoVisit> {
         self.master.check()?;
         let mut dead = Vec::new();
-        self.places
-            .visit(lease, |local| dead.append(&mut local.trim()), || ())?;
+        self.locals
+            .visit_all(lease, |local| dead.append(&mut local.trim()), || ())?;
         let count = dead.len();
         self.discard(dead);
         Ok(count)
@@ -202,7 +197,7 @@ impl<K, S, L> Core<K, S, L> {
     pub(super) fn sums(&self, lease: Option<usize>) -> Result<Sums, NoVisit> {
         self.master.check()?;
         let (mut tables, mut all) = (0, 0);
-        self.places.visit(
+        self.locals.visit_all(
             lease,
             |local| {
                 tables += 1;
@@ -341,7 +336,7 @@ impl<K: Eq, S, L> Core<K, S, L> {
             Some(lease) => {
                 // So that a `fork` waits for this, which costs less than a step.
                 // SAFETY: by contract.
-                let _inside = unsafe { self.places.enter_leased(lease, &self.master) }?;
+                let _inside = unsafe { Inside::leased(&self.locals, lease, &self.master) }?;
                 remove(&self.master, hash, is_it)
             }
             // In a common place another thread may have a guard.
@@ -360,7 +355,7 @@ impl<K: Eq, S, L> Core<K, S, L> {
         mut each: impl FnMut(&mut A, &mut L),
     ) -> Result<Option<A>, NoVisit> {
         self.master.check()?;
-        self.places.visit(
+        self.locals.visit_all(
             lease,
             |_| (),
             || {
@@ -384,7 +379,7 @@ impl<K: Eq, S, L> Core<K, S, L> {
 impl<K, S, L> Drop for Core<K, S, L> {
     fn drop(&mut self) {
         let mut left = Vec::new();
-        for local in self.places.iter_mut() {
+        for local in self.locals.values_mut() {
             // SAFETY: who drops the tables has them to itself; guards borrow them.
             left.append(&mut unsafe { Local::end(local) });
         }

@@ -8,7 +8,8 @@ use super::interface::{ElementTable, LockedElement};
 use crate::cpu::OwnLines;
 use crate::cpu::undivided::undivided;
 use crate::sync::atomic::{AtomicU32, Ordering};
-use crate::sync::{Isolated, ObjectLock, Patience, SlotLock, UnsafeCell, held};
+use crate::sync::held::{self, Held};
+use crate::sync::{Isolated, ObjectLock, Patience, SlotLock, UnsafeCell};
 use ::core::fmt;
 use ::core::hash::{BuildHasher, Hash};
 use ::core::marker::PhantomData;
@@ -70,7 +71,7 @@ type Masters<K, S> = Box<[Isolated<SlotLock<Slots<K, S>>>]>;
 /// and threads in different parts of the file meet nowhere.
 ///
 /// ```
-/// use percolog::clustered::dhash::Partitioned;
+/// use percolog::dhash::Partitioned;
 ///
 /// // Sixteen pages of 4096 bytes beside each other belong to one of eight tables.
 /// let pages = Partitioned::new(8, |offset: &u64| *offset >> 16);
@@ -78,7 +79,7 @@ type Masters<K, S> = Box<[Isolated<SlotLock<Slots<K, S>>>]>;
 /// page[17] = 1;
 /// drop(page);
 /// assert!(pages.empty_data(&0x4000)?);
-/// # Ok::<(), percolog::clustered::dhash::Reentered>(())
+/// # Ok::<(), percolog::dhash::Reentered>(())
 /// ```
 ///
 /// # Contract
@@ -294,19 +295,12 @@ impl<K, S> Copy for Master<'_, K, S> {}
 impl<K, S> Master<'_, K, S> {
     /// Runs `f` on the table, unless this thread is in the middle of doing so with any.
     fn locked<R>(self, f: impl FnOnce(&mut Slots<K, S>) -> R) -> Result<R, Reentered> {
-        struct Held(usize);
-        impl Drop for Held {
-            fn drop(&mut self) {
-                held::pop(self.0);
-            }
-        }
         if held::contains(self.all) {
             return Err(Reentered(()));
         }
         undivided(|| {
             let mut slots = self.slots.lock();
-            held::push(self.all);
-            let _held = Held(self.all);
+            let _held = Held::new(self.all);
             Ok(f(slots.get()))
         })
     }

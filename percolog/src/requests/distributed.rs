@@ -20,7 +20,7 @@ use core::fmt;
 /// To stop requests is a heavy barrier (some 10 µs if others are running), and two loads of each thread's line, again and again
 /// until all have left.
 ///
-/// *Memory:* 152 bytes; a table of 512 with the first request, and for each thread that ever lived at once with others a
+/// *Memory:* 80 bytes; a table of 512 with the first request (of 4 KiB with that of a thread without a lease), and for each thread that ever lived at once with others a
 /// [line](crate::cpu::LINE_SIZE) of its own.
 ///
 /// # Signals and `fork`

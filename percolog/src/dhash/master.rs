@@ -5,8 +5,8 @@
 
 use super::Reentered;
 use super::element::{Handle, Record};
-use super::places::Held;
 use crate::cpu::OwnLines;
+use crate::sync::held::{self, Held};
 use crate::sync::{Isolated, SlotGuard, SlotLock};
 use alloc::boxed::Box;
 use alloc::sync::Arc;
@@ -60,9 +60,9 @@ impl<K, S, L> Master<K, S, L> {
         self.shards.as_ptr().addr()
     }
 
-    /// Fails if this thread has a part, as far as that is [recorded](crate::sync::held).
+    /// Fails if this thread has a part, as far as that is [recorded](held).
     pub(super) fn check(&self) -> Result<(), Reentered> {
-        if crate::sync::held::contains(self.address()) {
+        if held::contains(self.address()) {
             Err(Reentered(()))
         } else {
             Ok(())

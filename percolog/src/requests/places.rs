@@ -18,10 +18,13 @@
 //! one that is still inside. (Paul McKenney's SRCU sums in this order, for this reason.)
 //!
 //! Requests that see the stop count themselves out again. They only ever make the sums differ, for a moment.
+//!
+//! So nobody is ever kept out of a place, and places need no locks: they are not `cpu::shards`.
 
 use super::control::{Control, Word};
+use crate::cpu::PerCore;
 use crate::cpu::barrier::{self, BarrierMode};
-use crate::cpu::{CoreId, PerCore};
+use crate::cpu::lease::Who;
 use crate::sync::atomic::{AtomicU64, Ordering};
 use crate::sync::const_fn;
 
@@ -51,31 +54,20 @@ impl Place {
     }
 }
 
-/// The counts of one object.
+/// The counts of one object: a place for each lease, and some for threads without one.
 #[derive(Debug)]
-pub(super) struct Places {
-    /// Place `n` belongs to whoever holds lease `n`.
-    leased: PerCore<Place>,
-    /// For threads without a lease.
-    common: PerCore<Place>,
-}
+pub(super) struct Places(PerCore<Place>);
 
 impl Places {
     const_fn! {
         pub(super) const fn new() -> Self {
-            Self { leased: PerCore::new(), common: PerCore::new() }
+            Self(PerCore::new())
         }
     }
 
     #[inline(always)]
-    fn leased(&self, lease: usize) -> &Place {
-        self.leased
-            .get_or_make(CoreId::new(lease as u32), Place::new)
-    }
-
-    fn common(&self, number: usize) -> &Place {
-        self.common
-            .get_or_make(CoreId::new(number as u32), Place::new)
+    fn place(&self, who: Who) -> &Place {
+        self.0.get_or_make(who.place(), Place::new)
     }
 
     /// Counts a request in at the place of a lease, and out again if it may not enter.
@@ -84,7 +76,7 @@ impl Places {
     /// The caller holds the lease.
     #[inline(always)]
     pub(super) unsafe fn enter_leased(&self, lease: usize, control: &Control) -> Result<(), Word> {
-        let place = self.leased(lease);
+        let place = self.place(Who::Leased(lease));
         // Relaxed: ordered by the barriers, see the module.
         Place::advance(&place.entered, Ordering::Relaxed);
         barrier::light(place.mode);
@@ -104,12 +96,12 @@ impl Places {
     #[inline(always)]
     pub(super) unsafe fn leave_leased(&self, lease: usize) {
         // Release pairs with the Acquire in `inside`: see the module.
-        Place::advance(&self.leased(lease).left, Ordering::Release);
+        Place::advance(&self.place(Who::Leased(lease)).left, Ordering::Release);
     }
 
     /// Counts a request in at a common place, and out again if it may not enter.
     pub(super) fn enter_common(&self, number: usize, control: &Control) -> Result<(), Word> {
-        let place = self.common(number);
+        let place = self.place(Who::Common(number));
         // Relaxed: as in `enter_leased`.
         place.entered.fetch_add(1, Ordering::Relaxed);
         barrier::light(place.mode);
@@ -124,15 +116,15 @@ impl Places {
     /// Counts a request out at a common place, wherever it was counted in.
     pub(super) fn leave_common(&self, number: usize) {
         // Release pairs with the Acquire in `inside`: see the module.
-        self.common(number).left.fetch_add(1, Ordering::Release);
+        let place = self.place(Who::Common(number));
+        place.left.fetch_add(1, Ordering::Release);
     }
 
     /// Requests that were counted in and not out. 0 is exact for who stopped them and passed the barrier: see the module.
     pub(super) fn inside(&self) -> u64 {
         let sum = |count: &dyn Fn(&Place) -> u64| {
-            self.leased
+            self.0
                 .iter()
-                .chain(self.common.iter())
                 .fold(0u64, |sum, (_, place)| sum.wrapping_add(count(place)))
         };
         // Acquire pairs with the Release of who leaves: its count in is found below, and what it did inside is seen.
