@@ -24,9 +24,12 @@ use core::marker::PhantomData;
 /// Local tables, and the way from each to the master table.
 pub(super) type Locals<K, S, L> = Shards<Local<K, S, L>, Arc<Master<K, S, L>>>;
 
+/// One of them.
+type Table<K, S, L> = Shard<Local<K, S, L>, Arc<Master<K, S, L>>>;
+
 /// Use of a local table by its owner. The table is left with the last of these.
 pub(super) struct Inside<'a, K, S, L> {
-    shard: &'a Shard<Local<K, S, L>, Arc<Master<K, S, L>>>,
+    shard: &'a Table<K, S, L>,
     /// The table is this thread's.
     stays: PhantomData<*const ()>,
 }
@@ -87,7 +90,7 @@ impl<'a, K, S, L> Inside<'a, K, S, L> {
     }
 
     #[inline(always)]
-    fn first(shard: &'a Shard<Local<K, S, L>, Arc<Master<K, S, L>>>, is_common: bool) -> Self {
+    fn first(shard: &'a Table<K, S, L>, is_common: bool) -> Self {
         let inside = Self {
             shard,
             stays: PhantomData,
@@ -96,7 +99,7 @@ impl<'a, K, S, L> Inside<'a, K, S, L> {
         inside
     }
 
-    fn again(shard: &'a Shard<Local<K, S, L>, Arc<Master<K, S, L>>>) -> Self {
+    fn again(shard: &'a Table<K, S, L>) -> Self {
         let inside = Self {
             shard,
             stays: PhantomData,
@@ -135,7 +138,7 @@ fn make_leased<'a, K, S, L>(
     locals: &'a Locals<K, S, L>,
     lease: usize,
     master: &Arc<Master<K, S, L>>,
-) -> Result<&'a Shard<Local<K, S, L>, Arc<Master<K, S, L>>>, Reentered> {
+) -> Result<&'a Table<K, S, L>, Reentered> {
     let shard = locals.make(Who::Leased(lease), || (Local::new(), master.clone()))?;
     lease::expect_guards(lease);
     Ok(shard)
