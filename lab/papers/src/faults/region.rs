@@ -5,8 +5,8 @@
 
 use super::error::{FaultError, MapError};
 use super::objects::{Attachment, FileCache, PageManager, Region, Target, Translation, View};
-use percolog::requests::Requests;
 use percolog::clustered::{ObjectRef, ObjectSection};
+use percolog::requests::Requests;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 /// A region, with faults counted by a `C`.

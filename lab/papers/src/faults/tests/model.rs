@@ -3,9 +3,8 @@
 use super::super::{AddressSpace, Choice, FaultError, File, MapError, OutOfMemory, System};
 use super::{Numbers, with_each_choice};
 use percolog::clustered::ObjectRef;
-use percolog::requests::StopError;
 use percolog::cpu::{self, CoreId};
-use percolog::requests::NotStopped;
+use percolog::requests::StopError;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 const FRAMES: u32 = 40;
