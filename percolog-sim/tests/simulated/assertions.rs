@@ -153,7 +153,7 @@ fn without_qemu_a_test_is_skipped_and_says_how_to_get_it() {
     let said = String::from_utf8_lossy(&output.stderr);
     assert!(output.status.success(), "{said}");
     assert!(
-        said.contains("SKIPPED: within::padded_counters_keep_their_lines: "),
+        said.contains("SKIPPED: assertions::within::padded_counters_keep_their_lines: "),
         "{said}"
     );
     assert!(said.contains("`qemu-user`"), "{said}");
