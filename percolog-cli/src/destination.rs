@@ -35,6 +35,9 @@ impl Destination {
     /// file can be written there at all.
     ///
     /// An earlier report under the default name is replaced without `--force`; anything else is not.
+    ///
+    /// # Errors
+    /// Nothing can be written there, or something is there that may not be replaced: the line says what to choose instead.
     pub fn choose(chosen: Option<&Path>, force: bool) -> Result<Self, Failure> {
         let path = chosen.map_or_else(|| PathBuf::from(DEFAULT), Path::to_path_buf);
         let may_replace = |path: &Path| force || (chosen.is_none() && has_mark(path, MARK));
@@ -47,6 +50,9 @@ impl Destination {
     }
 
     /// Judges the place that `--html` names: a page of `percolog sim` is replaced, anything else is not.
+    ///
+    /// # Errors
+    /// Nothing can be written there, or something is there that may not be replaced: the line says what to choose instead.
     pub fn page(chosen: &Path) -> Result<Self, Failure> {
         Self::judge(
             chosen.to_path_buf(),
@@ -108,6 +114,9 @@ impl Destination {
     }
 
     /// Writes the report so that it appears whole or not at all, and gives its full path.
+    ///
+    /// # Errors
+    /// It cannot be written, or another file has appeared there meanwhile.
     pub fn write(self, content: &str) -> Result<PathBuf, Failure> {
         let mut file = self.temporary()?;
         file.write_all(content.as_bytes())

@@ -51,6 +51,9 @@ impl Output {
     }
 
     /// Writes text as it is; to a terminal that shows ASCII only, as that.
+    ///
+    /// # Errors
+    /// The output cannot be written.
     pub fn write(&mut self, text: &str) -> Result<(), Failure> {
         let mut stdout = io::stdout().lock();
         stdout.write_all(legible(text, stdout.is_terminal()).as_bytes())?;
@@ -59,11 +62,17 @@ impl Output {
     }
 
     /// Writes one line.
+    ///
+    /// # Errors
+    /// The output cannot be written.
     pub fn line(&mut self, line: &str) -> Result<(), Failure> {
         self.write(&format!("{line}\n"))
     }
 
     /// Writes `value` as JSON, and a line break.
+    ///
+    /// # Errors
+    /// The output cannot be written, or `value` has no form in JSON.
     pub fn data(&mut self, value: &impl Serialize) -> Result<(), Failure> {
         let text = serde_json::to_string_pretty(value).map_err(|error| {
             Failure::Work(format!("cannot express the result as JSON: {error}"))

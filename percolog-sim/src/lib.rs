@@ -19,8 +19,10 @@ pub mod chaos;
 pub mod machine;
 mod maps;
 pub mod model;
+mod raw;
 pub mod report;
 pub mod run;
+mod symbols;
 pub mod what_if;
 
 // QEMU calls the plugin's functions in the shared library; here they are only tested.

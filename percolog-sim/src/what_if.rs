@@ -26,10 +26,10 @@
 use std::fmt;
 
 use crate::report::{
-    LabelResult, LineResult, LineSummary, ObjectKind, ObjectWhatIf, ProcessResult, Summary,
-    Symbols, WhatIf,
+    LabelResult, LineResult, LineSummary, ObjectKind, ObjectWhatIf, ProcessResult, Summary, WhatIf,
 };
 use crate::run::{Free, Run, Simulation};
+use crate::symbols::Symbols;
 
 /// A line that is worth trying, with the other contended lines of its object.
 #[derive(Clone, Debug, PartialEq)]

@@ -113,7 +113,7 @@ pub(crate) const BARE: &str = "x86_64-unknown-none";
 pub(crate) const TARGETS: [&str; 4] = [
     "i686-unknown-linux-gnu",
     "armv7-unknown-linux-gnueabihf",
-    "x86_64-pc-windows-gnu",
+    "x86_64-pc-windows-msvc",
     "aarch64-apple-darwin",
 ];
 

@@ -3,68 +3,9 @@
 use std::marker::PhantomData;
 use std::num::NonZeroU64;
 
+pub use crate::interfaces::{Bytes, CounterPeer, Reading};
 use crate::peers::{Atomic, Contatori, JavaLongAdder, PercologCounter, ReducerCounter, Sloppy};
 use crate::runner::{self, Cell, RunError, STEP, Settings, Workload};
-
-/// A counter in a `static`, as programs use it: no instance to pass around.
-pub trait CounterPeer: Sync {
-    /// How tables call it.
-    const NAME: &'static str;
-
-    /// What [`total`](Self::total) shows while others add.
-    const READING: Reading;
-
-    /// Adds one.
-    fn add();
-
-    /// The number of adds: all that have finished, exactly once nobody adds.
-    fn total() -> u64;
-
-    /// What one takes of memory, where `threads` threads add as fast as they can.
-    fn bytes(threads: usize) -> Bytes;
-}
-
-/// What a read shows while others add.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Reading {
-    /// The value at one moment during the read, whatever was added: the counter is linearizable.
-    OneMoment,
-    /// A sum over parts that go on changing: every add that finished before, and of those under way each or not. With
-    /// ones alone that is the value at one moment too; with other amounts, or up and down, it may be none
-    /// that the counter ever had.
-    FinishedAdds,
-}
-
-impl Reading {
-    /// In a few words.
-    #[must_use]
-    pub fn describe(self) -> &'static str {
-        match self {
-            Self::OneMoment => "read at one moment",
-            Self::FinishedAdds => "read while others add",
-        }
-    }
-}
-
-/// What a counter takes of memory.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Bytes {
-    /// Before anybody adds.
-    pub idle: usize,
-    /// While threads add as fast as they can.
-    pub hot: usize,
-}
-
-impl Bytes {
-    /// The same in either state.
-    #[must_use]
-    pub fn always(bytes: usize) -> Self {
-        Self {
-            idle: bytes,
-            hot: bytes,
-        }
-    }
-}
 
 /// The counters that stand beside each other.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -2,32 +2,9 @@
 
 use std::num::NonZeroU64;
 
-use crate::counters::Reading;
+pub use crate::interfaces::Gauge;
+use crate::interfaces::Reading;
 use crate::runner::{self, Cell, RunError, STEP, Settings, Workload};
-
-/// A count of things in use.
-pub trait Gauge: Sync + Sized {
-    /// How tables call it.
-    const NAME: &'static str;
-
-    /// What [`in_use`](Self::in_use) shows while others acquire and release.
-    const READING: Reading;
-
-    /// Nothing is in use.
-    fn new() -> Self;
-
-    /// One more is in use.
-    fn acquire(&self);
-
-    /// One less is in use.
-    fn release(&self);
-
-    /// How many are in use.
-    fn in_use(&self) -> i64;
-
-    /// What one takes of memory now, if `threads` threads have acquired and released.
-    fn bytes(&self, threads: usize) -> usize;
-}
 
 /// Who releases what was acquired.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -41,6 +41,7 @@ pub mod freeing;
 pub mod heaps;
 pub mod host;
 pub mod in_use;
+pub mod interfaces;
 pub mod lifetimes;
 pub mod maps;
 pub mod memcached;

@@ -13,42 +13,10 @@
 use std::collections::{BTreeSet, VecDeque};
 use std::num::NonZeroU64;
 
+pub use crate::interfaces::SetPeer;
 use crate::peers::{AbsorbingSet, Dash, HashedSet, LoggedSet, MutexSet, OrderedSet};
 use crate::runner::{self, Cell, RunError, STEP, Settings, Workload};
 use percolog_validation::hash::mix;
-
-/// A set of open ids that threads share.
-pub trait SetPeer: Sync + Sized {
-    /// How tables call it.
-    const NAME: &'static str;
-
-    /// A set that holds `initial`.
-    fn with(initial: BTreeSet<u64>) -> Self;
-
-    /// Adds an id.
-    fn open(&self, id: u64);
-
-    /// Removes an id.
-    fn close(&self, id: u64);
-
-    /// Adds an id, and says whether it was not there before.
-    fn open_and_tell(&self, id: u64) -> bool;
-
-    /// Removes an id, and says whether it was there before.
-    fn close_and_tell(&self, id: u64) -> bool;
-
-    /// Says whether an id is in the set, all finished changes considered.
-    fn contains(&self, id: u64) -> bool;
-
-    /// The number of ids in the set.
-    fn count(&self) -> usize;
-
-    /// The final read, for structures that have something to bring together.
-    fn settle(&self);
-
-    /// A copy of the set, for the check at the end.
-    fn contents(&self) -> BTreeSet<u64>;
-}
 
 /// The sets that stand beside each other.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -14,5 +14,6 @@
 pub mod catalogue;
 pub mod findings;
 pub mod page;
+mod plan;
 pub mod run;
 pub mod store;

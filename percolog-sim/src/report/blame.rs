@@ -1,7 +1,7 @@
 //! Whose code a place is: the program's own, or that of a language, a C library, an allocator or a lock, which is never to
 //! blame for what the program does with it.
 
-use super::symbols::{Place, is_of_the_language};
+use crate::symbols::{Place, is_of_the_language};
 
 /// Libraries whose functions are called on behalf of others, by the beginnings of their files' names.
 const LIBRARIES: [&str; 12] = [

@@ -8,9 +8,9 @@ use serde::Serialize;
 
 use super::blame::is_plumbing;
 use super::findings::{ObjectKind, ObjectSummary};
-use super::raw::{BlockResult, LineResult, PlaceResult, ProcessResult, StackResult};
-use super::symbols::{Place, STACK_MEMORY, Symbols};
 use super::unwind::Unwinder;
+use crate::raw::{BlockResult, LineResult, PlaceResult, ProcessResult, StackResult};
+use crate::symbols::{Place, STACK_MEMORY, Symbols};
 
 /// A place of the program on whose behalf an instruction waited.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]

@@ -3,7 +3,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::symbols::Place;
+use crate::symbols::Place;
 
 /// The object of the program that a line is part of.
 #[derive(Clone, Debug, PartialEq, Serialize)]

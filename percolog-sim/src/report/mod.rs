@@ -7,7 +7,6 @@ mod blame;
 mod callers;
 mod code;
 mod conclusion;
-mod debug_file;
 mod diff;
 #[cfg(test)]
 mod examples;
@@ -15,7 +14,6 @@ mod findings;
 mod instruction;
 mod names;
 mod pattern;
-mod raw;
 mod reported;
 mod scaling;
 #[cfg(test)]
@@ -25,22 +23,21 @@ mod skipped;
 mod spread;
 mod suggestions;
 mod summary;
-mod symbols;
 mod text;
 mod unwind;
 mod users;
 
+pub use crate::raw::{
+    BlockResult, ChainResult, CoreResult, Counts, Ending, FORMAT, FreeResult, Interleaving,
+    LabelResult, LineResult, OfCore, PlaceResult, ProcessResult, RawError, Region, Sleeper,
+    SpanResult, StackResult,
+};
+pub use crate::symbols::Place;
 pub use callers::CallerSummary;
-pub(crate) use debug_file::DebugFile;
 pub use diff::{Change, Difference, FigureChange, LineChange, LineFigures};
 pub use findings::{
     ObjectKind, ObjectSummary, ObjectWhatIf, Pattern, Sharing, SpanSummary, Suggestion, Verdict,
     WhatIf,
-};
-pub use raw::{
-    BlockResult, ChainResult, CoreResult, Counts, Ending, FORMAT, FreeResult, Interleaving,
-    LabelResult, LineResult, OfCore, PlaceResult, ProcessResult, RawError, Region, Sleeper,
-    SpanResult, StackResult,
 };
 pub use reported::{ReportError, Reported};
 pub use scaling::{Measure, Scaling, ScalingPoint};
@@ -51,8 +48,6 @@ pub use summary::{
     PerOperation, PlaceSummary, ProcessSummary, RegionSummary, SleeperSummary, Summary, Totals,
     VERSION,
 };
-pub use symbols::Place;
-pub(crate) use symbols::{Symbols, demangled, full_name};
 
 /// The JSON Schema (2020-12) of a [`Summary`] as JSON.
 pub const SCHEMA: &str = include_str!("../../docs/report.schema.json");

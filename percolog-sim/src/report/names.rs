@@ -2,7 +2,7 @@
 
 use super::findings::{ObjectKind, SpanSummary, Verdict, WhatIf};
 use super::summary::{LineSummary, PlaceSummary};
-use super::symbols::Place;
+use crate::symbols::Place;
 
 impl LineSummary {
     /// What it is called: its label, its object, or the kind of memory.

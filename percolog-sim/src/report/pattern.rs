@@ -265,8 +265,8 @@ fn packed(line: &LineSummary) -> Option<&[SpanSummary]> {
 #[cfg(test)]
 mod tests {
     use super::super::findings::Pattern;
-    use super::super::symbols::Place;
     use super::*;
+    use crate::symbols::Place;
 
     /// Real instructions, as gcc and rustc emit them.
     const LOCK_INC: &[u8] = &[0xf0, 0x48, 0xff, 0x07];

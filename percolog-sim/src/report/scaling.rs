@@ -2,8 +2,8 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::raw::Ending;
 use super::summary::Summary;
+use crate::raw::Ending;
 
 /// A speed that is higher by less than this share has not grown.
 const GROWTH: f64 = 0.05;

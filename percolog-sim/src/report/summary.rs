@@ -8,12 +8,12 @@ use super::callers::{CallerSummary, Callers};
 use super::code::Code;
 use super::findings::{ObjectSummary, ObjectWhatIf, Sharing, SpanSummary, Suggestion, WhatIf};
 use super::pattern;
-use super::raw::{Counts, Ending, LineResult, ProcessResult, SpanResult};
 use super::scaling::Scaling;
 use super::skipped::SkippedSummary;
 use super::spread::Spread;
-use super::symbols::{Place, Symbols};
+use crate::raw::{Counts, Ending, LineResult, ProcessResult, SpanResult};
 use crate::run::{Freed, Run};
+use crate::symbols::{Place, Symbols};
 
 /// The version of the JSON that is made of a [`Summary`].
 pub const VERSION: u64 = 1;

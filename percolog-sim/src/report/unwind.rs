@@ -22,8 +22,8 @@ use addr2line::gimli::{
 use iced_x86::{Decoder, DecoderOptions};
 use object::{Architecture, Object, ObjectSection, ObjectSegment};
 
-use super::raw::StackResult;
-use super::symbols::Symbols;
+use crate::raw::StackResult;
+use crate::symbols::Symbols;
 
 /// As many calls are followed.
 const DEEPEST: usize = 64;

@@ -2,7 +2,7 @@
 //! lock is taken, and to read that line again and again says nothing more.
 
 use super::summary::{LineSummary, PlaceSummary};
-use super::symbols::Place;
+use crate::symbols::Place;
 
 /// Instructions that wait for a line on behalf of the same place.
 #[derive(Clone, Debug)]

@@ -8,7 +8,7 @@ use std::str::FromStr;
 use object::{Object, ObjectSection, ObjectSegment, ObjectSymbol, ReadRef, SymbolKind};
 
 use super::Run;
-use crate::report::{DebugFile, demangled};
+use crate::symbols::{DebugFile, demangled};
 
 /// Lines of memory that are to cost nothing: see [`Simulation::free`](super::Simulation::free).
 #[derive(Clone, Debug, PartialEq, Eq)]

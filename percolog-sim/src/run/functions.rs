@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use object::{Object, ObjectSymbol, SymbolKind};
 
 use super::error::{FunctionFault, SimulationError};
-use crate::report::full_name;
+use crate::symbols::full_name;
 
 /// As many functions of other names are listed.
 const LISTED: usize = 8;

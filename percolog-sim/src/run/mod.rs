@@ -30,7 +30,7 @@ pub use program::installed;
 pub use qemu::{available, available_for_aarch64};
 
 use crate::model::Machine;
-use crate::report::ProcessResult;
+use crate::raw::ProcessResult;
 
 /// A machine and how programs are run on it.
 ///

@@ -3,12 +3,12 @@
 use std::os::unix::process::ExitStatusExt;
 
 use super::*;
-use crate::report::{Ending, Region};
+use crate::raw::{Ending, Region};
 
 fn process(pid: u32, elapsed: u64, entered: u64, operations: u64) -> ProcessResult {
     ProcessResult {
         pid,
-        format: crate::report::FORMAT,
+        format: crate::raw::FORMAT,
         ticks_per_cycle: 16,
         megahertz: 1000,
         elapsed,

@@ -11,8 +11,8 @@ use std::thread;
 
 use hdrhistogram::Histogram;
 
+use super::alone::Alone;
 use super::clock;
-use super::stores::Alone;
 
 /// How many threads, and for how long.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

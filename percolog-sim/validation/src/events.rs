@@ -10,10 +10,10 @@ use std::sync::{Mutex, PoisonError};
 
 use percolog::collections::EventQueue;
 
+use super::alone::Alone;
 use super::clock;
 use super::crew::{self, CrewError, Shift, Work};
 use super::locks::Spun;
-use super::stores::Alone;
 
 /// What carries the events.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

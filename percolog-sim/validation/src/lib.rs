@@ -15,6 +15,7 @@
 //! 2014. The workloads run natively as well, and check the state they end in; how long things take means something under
 //! the simulator alone. [`experiments`] says which of them are run, and what was published about each.
 
+mod alone;
 pub mod caches;
 pub mod clock;
 pub mod closed;

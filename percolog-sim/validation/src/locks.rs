@@ -5,9 +5,9 @@ use std::fmt;
 use std::hint;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicUsize, Ordering};
 
+use super::alone::Alone;
 use super::clock;
 use super::crew::{self, CrewError, Shift, Work};
-use super::stores::Alone;
 
 /// A mutual exclusion that threads enter under their number.
 pub trait Lock: Sync {

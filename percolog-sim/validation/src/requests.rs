@@ -9,10 +9,10 @@
 use std::hint;
 use std::sync::atomic::{AtomicU64, Ordering};
 
+use super::alone::Alone;
 use super::clock;
 use super::crew::{self, CrewError, Shift, Work};
 use super::locks::{Lock, McsLock};
-use super::stores::Alone;
 
 /// How requests are counted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

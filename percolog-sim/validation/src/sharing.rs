@@ -5,10 +5,10 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use percolog::refcount::{CoreArc, Generation};
 
+use super::alone::Alone;
 use super::clock;
 use super::crew::{self, CrewError, Shift, Work};
 use super::locks::{Lock, TicketLock};
-use super::stores::Alone;
 
 /// A generation and a count of references, packed in one word: the lock-free `dentry` of §4.2.
 #[derive(Debug, Default)]

@@ -2,13 +2,9 @@
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
+use super::alone::Alone;
 use super::clock;
 use super::crew::{self, CrewError, Shift, Work};
-
-/// Something that shares its lines with nothing else, on machines with lines of 128 bytes too.
-#[derive(Debug, Default)]
-#[repr(align(256))]
-pub(super) struct Alone<T>(pub(super) T);
 
 /// How the word is written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

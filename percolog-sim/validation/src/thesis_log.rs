@@ -8,8 +8,8 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use percolog::oplog::Operation;
 
+use super::alone::Alone;
 use super::clock;
-use super::stores::Alone;
 
 /// Operations with their stamps.
 type Stamped<O> = Vec<(u64, O)>;

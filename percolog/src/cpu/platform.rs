@@ -84,7 +84,7 @@ pub(crate) use at_link_time::without_preemption;
 #[cfg(not(feature = "std"))]
 pub(crate) use at_link_time::{chip, stamp};
 #[cfg(not(feature = "std"))]
-pub use at_link_time::{count, current, source};
+pub use at_link_time::{count, current, slot_source};
 
 #[cfg(not(feature = "std"))]
 mod at_link_time {

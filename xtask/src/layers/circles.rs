@@ -21,39 +21,20 @@ const THROUGHOUT: [&str; 5] = [
     "telemetry/prometheus/src",
 ];
 
-/// Circles that are there today, to be taken apart: the crate's folder, and the modules of the circle. A circle that is not listed is an
-/// error; so is a listed one that is gone, or has changed.
-const KNOWN: &[(&str, &[&str])] = &[
-    ("percolog-sim/src", &["report", "run"]),
-    ("percolog-sim/validation/src", &["crew", "stores"]),
-    ("lab/bench/src", &["counters", "in_use", "peers", "sets"]),
-    ("lab/figures/src", &["run", "store"]),
-    ("lab/papers/src", &["replay", "trace"]),
-];
-
 /// How many re-exports of re-exports are followed.
 const DEPTH: usize = 8;
 
 /// A use of a module by another one of the same folder: who, whom; and where it stands.
 type Uses<'a> = BTreeMap<(&'a str, &'a str), (&'a Path, usize)>;
 
-/// Each circle in the crate whose sources lie in `folder`, unless it is a known one.
+/// Each circle in the crate whose sources lie in `folder`.
 pub(super) fn examine(folder: &Path, sources: &[(PathBuf, Source)]) -> Vec<Broken> {
     let throughout = THROUGHOUT.iter().any(|root| Path::new(root) == folder);
-    judge(folder, throughout, sources, KNOWN)
+    judge(folder, throughout, sources)
 }
 
-fn judge(
-    folder: &Path,
-    throughout: bool,
-    sources: &[(PathBuf, Source)],
-    known: &[(&str, &[&str])],
-) -> Vec<Broken> {
+fn judge(folder: &Path, throughout: bool, sources: &[(PathBuf, Source)]) -> Vec<Broken> {
     let mut broken = Vec::new();
-    let mut gone: Vec<_> = known
-        .iter()
-        .filter(|(place, _)| Path::new(place) == folder)
-        .collect();
     for (modules, uses) in Files::of(sources).uses() {
         if !throughout && !modules.is_empty() {
             continue;
@@ -62,13 +43,6 @@ fn judge(
             .iter()
             .fold(folder.to_owned(), |at, part| at.join(part));
         for circle in circles(&uses) {
-            let listed = gone.iter().position(|(known, members)| {
-                Path::new(known) == place && members.iter().eq(circle.iter())
-            });
-            if let Some(listed) = listed {
-                gone.remove(listed);
-                continue;
-            }
             let between: Vec<_> = uses
                 .iter()
                 .filter(|((user, used), _)| circle.contains(user) && circle.contains(used))
@@ -91,14 +65,6 @@ fn judge(
             });
         }
     }
-    broken.extend(gone.iter().map(|(place, members)| Broken {
-        file: PathBuf::from(place),
-        line: 1,
-        what: format!(
-            "the circle of {} is gone: take it out of KNOWN in xtask/src/layers/circles.rs",
-            members.join(", ")
-        ),
-    }));
     broken
 }
 
@@ -226,7 +192,7 @@ fn circles<'a>(uses: &Uses<'a>) -> Vec<BTreeSet<&'a str>> {
 mod tests {
     use super::*;
 
-    fn broken_with(files: &[(&str, &str)], known: &[(&str, &[&str])]) -> Vec<String> {
+    fn broken(files: &[(&str, &str)]) -> Vec<String> {
         let sources: Vec<_> = files
             .iter()
             .map(|(path, text)| {
@@ -234,14 +200,10 @@ mod tests {
                 (Path::new("app/src").join(path), source)
             })
             .collect();
-        judge(Path::new("app/src"), true, &sources, known)
+        judge(Path::new("app/src"), true, &sources)
             .iter()
             .map(Broken::to_string)
             .collect()
-    }
-
-    fn broken(files: &[(&str, &str)]) -> Vec<String> {
-        broken_with(files, &[])
     }
 
     #[test]
@@ -256,8 +218,8 @@ mod tests {
             (PathBuf::from(path), source)
         });
         let root = Path::new("app/src");
-        assert!(judge(root, false, &sources, &[]).is_empty());
-        assert_eq!(judge(root, true, &sources, &[]).len(), 1);
+        assert!(judge(root, false, &sources).is_empty());
+        assert_eq!(judge(root, true, &sources).len(), 1);
     }
 
     const CIRCLE: [(&str, &str); 3] = [
@@ -345,15 +307,5 @@ mod tests {
             ("b.rs", "#[cfg(not(test))] use crate::a;"),
         ]);
         assert_eq!(not_a_test.len(), 1);
-    }
-
-    #[test]
-    fn a_known_circle_is_tolerated_until_it_is_gone() {
-        let known: &[(&str, &[&str])] = &[("app/src", &["a", "b"])];
-        assert_eq!(broken_with(&CIRCLE, known), Vec::<String>::new());
-        let gone = broken_with(&CIRCLE[..2], known);
-        assert!(gone[0].contains("is gone"), "{gone:?}");
-        let elsewhere: &[(&str, &[&str])] = &[("other/src", &["a", "b"])];
-        assert_eq!(broken_with(&CIRCLE, elsewhere).len(), 1);
     }
 }

@@ -141,11 +141,11 @@ impl<S: Shared> Duel<S> {
         let keys = match &self.zipf {
             Some(zipf) => zipf.lookups(seed, TRACE),
             None => (0..TRACE)
-                .map(|_| random.next() % self.load.keys.max(1))
+                .map(|_| random.draw() % self.load.keys.max(1))
                 .collect(),
         };
         keys.into_iter()
-            .map(|key| (key, random.next() % 1_000_000 < u64::from(self.load.reads)))
+            .map(|key| (key, random.draw() % 1_000_000 < u64::from(self.load.reads)))
             .collect()
     }
 

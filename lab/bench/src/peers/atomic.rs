@@ -2,7 +2,7 @@
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use crate::counters::{Bytes, CounterPeer, Reading};
+use crate::interfaces::{Bytes, CounterPeer, Reading};
 
 /// One atomic counter, alone on its cache line: no neighbour slows it down.
 #[derive(Debug)]

@@ -3,7 +3,7 @@
 use contatori::counters::unsigned::Unsigned;
 use contatori::counters::{CounterValue, Observable};
 
-use crate::counters::{Bytes, CounterPeer, Reading};
+use crate::interfaces::{Bytes, CounterPeer, Reading};
 
 /// contatori's unsigned counter in a static.
 #[derive(Debug)]

@@ -6,7 +6,7 @@ use std::collections::BTreeSet;
 use dashmap::DashMap;
 
 use crate::host;
-use crate::sets::SetPeer;
+use crate::interfaces::SetPeer;
 use percolog_validation::hash::BuildIdHasher;
 
 /// dashmap's set with the hash function that percolog's absorption uses as well.

@@ -10,8 +10,8 @@ use percolog::reduce::{Reducer, Sum};
 use super::long_adder::LongAdder;
 use super::reducer_counter;
 use super::sloppy::THRESHOLD;
-use crate::counters::Reading;
-use crate::in_use::Gauge;
+use crate::interfaces::Gauge;
+use crate::interfaces::Reading;
 
 /// Keeps a word from its neighbours.
 #[derive(Debug, Default)]

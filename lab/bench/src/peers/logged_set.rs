@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 
 use percolog::oplog::{Logged, Operation};
 
-use crate::sets::SetPeer;
+use crate::interfaces::SetPeer;
 
 /// A change to the set of open ids.
 #[derive(Clone, Copy, Debug)]

@@ -14,8 +14,8 @@ use std::ptr;
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, AtomicI64, AtomicPtr, AtomicU32, Ordering};
 
-use crate::counters::{Bytes, CounterPeer, Reading};
 use crate::host;
+use crate::interfaces::{Bytes, CounterPeer, Reading};
 
 /// A sum that spreads over cells where threads collide.
 ///

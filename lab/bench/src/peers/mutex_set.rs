@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use crate::sets::SetPeer;
+use crate::interfaces::SetPeer;
 
 /// A set behind one lock.
 #[derive(Debug)]

@@ -2,7 +2,7 @@
 
 use percolog::counter::Counter;
 
-use crate::counters::{Bytes, CounterPeer, Reading};
+use crate::interfaces::{Bytes, CounterPeer, Reading};
 
 /// percolog's counter, with its default batch.
 #[derive(Debug)]

@@ -3,7 +3,7 @@
 use percolog::cpu::LINE_SIZE;
 use percolog::reduce::{Reducer, Sum};
 
-use crate::counters::{Bytes, CounterPeer, Reading};
+use crate::interfaces::{Bytes, CounterPeer, Reading};
 
 /// A sum in a reducer.
 #[derive(Debug)]

@@ -6,7 +6,7 @@ use std::collections::{BTreeSet, HashSet};
 use percolog::collections::Set;
 use percolog::collections::SetState;
 
-use crate::sets::SetPeer;
+use crate::interfaces::SetPeer;
 use percolog_validation::hash::BuildIdHasher;
 
 /// A plain set of ids, and what tables call the [`Set`] that it is in.

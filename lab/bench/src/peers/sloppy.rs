@@ -2,7 +2,7 @@
 
 use percolog::counter::SloppyCounter;
 
-use crate::counters::{Bytes, CounterPeer, Reading};
+use crate::interfaces::{Bytes, CounterPeer, Reading};
 
 /// Acquires that nobody releases: there are never spares, so each goes to the central counter.
 #[derive(Debug)]

@@ -1,15 +1,14 @@
 //! Makes figures: runs the cells that are not there yet, and keeps what they give.
 
 mod laboratory;
-mod plan;
 
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::mpsc;
 use std::thread;
 use std::time::{Duration, Instant};
 
+pub use crate::plan::{Cell, Place, Size, places};
 pub use laboratory::{CellError, Laboratory, SEED};
-pub use plan::{Cell, Place, Size, places};
 
 use crate::catalogue::{Figure, Need};
 use crate::store::{Build, Found, Host, Results, Store, StoreError};

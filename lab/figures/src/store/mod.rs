@@ -15,7 +15,7 @@ pub use host::{Build, Host};
 use serde::Serialize;
 use tempfile::NamedTempFile;
 
-use crate::run::{Cell, Place, Size};
+use crate::plan::{Cell, Place, Size};
 use percolog_cells::Values;
 
 /// The version of the files' format: another one is not read.

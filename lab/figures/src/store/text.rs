@@ -10,7 +10,7 @@ use percolog_cells::Values;
 use serde::{Deserialize, Serialize};
 
 use super::{Build, CellFields, Found, Host, Results, VERSION};
-use crate::run::Size;
+use crate::plan::Size;
 
 /// Why a text is none of results.
 #[derive(Debug, PartialEq)]
@@ -264,13 +264,13 @@ fn write_figure(text: &mut String, results: &Results) {
 
 /// A parameter whose value is `x` in all cells.
 fn x_parameter(cells: &[Found]) -> Option<String> {
-    let first = cells.first()?.cell.parameters.keys();
+    let mut first = cells.first()?.cell.parameters.keys();
     let is_x = |key: &&String| {
         cells
             .iter()
             .all(|found| found.cell.parameters.get(*key) == Some(&found.x.to_string()))
     };
-    first.filter(is_x).next().cloned()
+    first.find(is_x).cloned()
 }
 
 /// The values of repetitions, by name.

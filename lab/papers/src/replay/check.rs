@@ -3,11 +3,11 @@
 use super::load::Load;
 use super::meeting::Waiting;
 use super::model::Model;
-use super::plan::Plan;
 use super::run::{Isolated, Script, Stage, objects};
 use super::schedule::Schedule;
 use super::{Progress, ReplayError, check_threads, difference, not_made};
 use crate::subsystem::{Implementation, SharedObject, Visitor, visit};
+use crate::trace::plan::Plan;
 use std::sync::{Mutex, PoisonError};
 use std::{fmt, mem};
 

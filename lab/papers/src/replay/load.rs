@@ -1,7 +1,7 @@
 //! What a trace means to one subsystem.
 
-use super::plan::{Plan, Update};
 use crate::subsystem::Subsystem;
+use crate::trace::plan::{Plan, Update};
 use crate::trace::{Action, Trace};
 use std::cmp::Reverse;
 use std::num::NonZeroU64;

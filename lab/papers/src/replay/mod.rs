@@ -26,7 +26,6 @@ mod load;
 mod meeting;
 mod model;
 mod pass;
-pub(crate) mod plan;
 mod run;
 mod schedule;
 mod time;

@@ -1,7 +1,7 @@
 //! The objects as a list of entries each, changed in the order of the trace: plainly right.
 
-use super::plan::Update;
 use crate::subsystem::{Entry, Subsystem};
+use crate::trace::plan::Update;
 use std::collections::BTreeMap;
 use std::mem;
 

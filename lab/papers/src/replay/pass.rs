@@ -3,11 +3,11 @@
 use super::load::Load;
 use super::meeting::Waiting;
 use super::model::Model;
-use super::plan::Update;
 use super::run::{Isolated, Script, Stage};
 use super::schedule::Schedule;
 use super::{ReplayError, difference};
 use crate::subsystem::{Entry, SharedObject, Subsystem};
+use crate::trace::plan::Update;
 use std::collections::BTreeMap;
 use std::hint::black_box;
 use std::sync::{Mutex, PoisonError};

@@ -2,10 +2,10 @@
 
 use super::gate::Gate;
 use super::meeting::{Meeting, Waiting};
-use super::plan::{Plan, Update};
 use super::schedule::{Schedule, Share};
 use super::{ReplayError, check_threads, work};
 use crate::subsystem::SharedObject;
+use crate::trace::plan::{Plan, Update};
 use std::any::Any;
 use std::sync::{Mutex, OnceLock, PoisonError};
 use std::thread::{self, Thread};

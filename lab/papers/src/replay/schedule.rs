@@ -1,6 +1,6 @@
 //! Which thread does what, in which order, and who waits for whom.
 
-use super::plan::{Plan, Update};
+use crate::trace::plan::{Plan, Update};
 use std::ops::Range;
 
 /// What one thread does for one event.

@@ -2,8 +2,8 @@
 
 use super::Trace;
 use super::event::{Action, Backing, Counts, FileKind, Names};
-use crate::replay::plan::{Plan, Update};
 use crate::subsystem::Subsystem;
+use crate::trace::plan::{Plan, Update};
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
 use std::fmt;

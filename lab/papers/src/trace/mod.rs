@@ -33,6 +33,7 @@ mod error;
 mod event;
 mod format;
 mod info;
+pub(crate) mod plan;
 #[cfg(unix)]
 mod record;
 #[cfg(unix)]
@@ -49,8 +50,8 @@ pub use record::{Recorded, Request, record};
 #[cfg(unix)]
 pub use strace::{Misread, NotUnderstood, Program, parse as parse_strace};
 
-use crate::replay::plan::Plan;
 use crate::subsystem::Subsystem;
+use crate::trace::plan::Plan;
 use std::path::Path;
 
 /// The most mappings that the events of a trace may amount to, each counted once: a replay holds them all

@@ -12,8 +12,8 @@ mod words;
 pub(super) use words::{decimals, grouped, plural, time};
 use words::{numbers, paragraph, percent, place};
 
-use super::raw::Ending;
 use super::summary::{SleeperSummary, Summary};
+use crate::raw::Ending;
 
 /// The widest line of a report.
 const WIDTH: usize = 100;

@@ -1,7 +1,7 @@
 //! Numbers, places and paragraphs as people read them.
 
 use super::WIDTH;
-use crate::report::symbols::Place;
+use crate::symbols::Place;
 
 pub(super) fn place(place: &Place) -> String {
     match (&place.file, place.line) {

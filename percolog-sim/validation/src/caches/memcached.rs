@@ -11,9 +11,9 @@ use std::hint;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 
 use super::{Cache, Key, Value};
+use crate::alone::Alone;
 use crate::hash::mix;
 use crate::locks::{McsPlaces, McsTail};
-use crate::stores::Alone;
 
 /// A lock that threads enter at a place, of which each has one for each [`Level`].
 pub(super) trait Lock: Default + Sync {

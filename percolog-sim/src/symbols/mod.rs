@@ -1,18 +1,20 @@
 //! What lies at an address of the guest: the variable, the function, the file and line, or at least the kind of memory.
 
+mod debug_file;
+
 use std::fs;
 use std::path::Path;
 
+pub(crate) use debug_file::DebugFile;
 use object::{Object, ObjectSection, ObjectSegment, ObjectSymbol, ReadRef, SymbolKind};
 
-use super::debug_file::DebugFile;
 use crate::maps::{self, Mapping};
 
 /// As large as stacks are by default: other memory may follow without a border.
 const STACK: u64 = 8 << 20;
 
 /// What the memory of stacks is called.
-pub(super) const STACK_MEMORY: &str = "a thread's stack";
+pub(crate) const STACK_MEMORY: &str = "a thread's stack";
 
 /// Longest name of a variable or function that is printed whole.
 const LONGEST: usize = 120;
@@ -137,13 +139,13 @@ impl Symbols {
     }
 
     /// The file that an address belongs to, and the address that it was linked for.
-    pub(super) fn linked(&self, address: u64) -> Option<(&str, u64)> {
+    pub(crate) fn linked(&self, address: u64) -> Option<(&str, u64)> {
         let module = self.module(address)?;
         Some((&module.path, address.wrapping_sub(module.bias)))
     }
 
     /// Whether an instruction does nothing but jump to a function of a library.
-    pub(super) fn is_stub(&self, pc: u64) -> bool {
+    pub(crate) fn is_stub(&self, pc: u64) -> bool {
         self.module(pc).is_some_and(|module| {
             section(&module.sections, pc.wrapping_sub(module.bias))
                 .is_some_and(|(_, name)| name.starts_with(".plt"))
@@ -151,7 +153,7 @@ impl Symbols {
     }
 
     /// The static variable at an address: its name, where it begins, and its size.
-    pub(super) fn variable(&self, address: u64) -> Option<(String, u64, u64)> {
+    pub(crate) fn variable(&self, address: u64) -> Option<(String, u64, u64)> {
         let module = self.module(address)?;
         let linked = address.wrapping_sub(module.bias);
         let (start, size, name) = module
@@ -162,12 +164,12 @@ impl Symbols {
     }
 
     /// Whether an address is on a stack.
-    pub(super) fn is_stack(&self, address: u64) -> bool {
+    pub(crate) fn is_stack(&self, address: u64) -> bool {
         self.memory(address, 1) == STACK_MEMORY
     }
 
     /// The functions that an instruction is in, inlined ones first; at least one.
-    pub(super) fn frames(&self, pc: u64) -> Vec<Place> {
+    pub(crate) fn frames(&self, pc: u64) -> Vec<Place> {
         match self.module(pc) {
             Some(module) => module.frames(pc.wrapping_sub(module.bias)),
             None => vec![self.place(pc)],
@@ -394,7 +396,7 @@ fn collect_symbols<'data, R: ReadRef<'data>>(
 }
 
 /// Whether a file of the source belongs to a compiler.
-pub(super) fn is_of_the_language(file: &str) -> bool {
+pub(crate) fn is_of_the_language(file: &str) -> bool {
     file.starts_with("/rustc/")
         || file.contains("/lib/rustlib/src/rust/library/")
         || file.starts_with("/usr/include/")

@@ -163,7 +163,7 @@ fn checksum(path: &Path) -> Option<u32> {
 mod tests {
     use std::process::Command;
 
-    use super::super::symbols::Symbols;
+    use super::super::Symbols;
     use super::*;
 
     const SOURCE: &str = "static long kept_apart[64];\n\
