@@ -341,7 +341,8 @@ impl Default for HdrSnapshot {
 impl HdrSnapshot {
     #[inline]
     fn record(&mut self, bounds: &HdrBounds, value: u64, times: u64) {
-        let Some(counts) = &mut self.counts else {
+        // The share's own copy of the bounds: the histogram's lies beside what readers write to.
+        let (Some(counts), Some(HdrBounds { high, .. })) = (&mut self.counts, self.bounds) else {
             return self.record_first(bounds, value, times);
         };
         let times = times.min(u64::MAX - counts.len());
@@ -349,8 +350,8 @@ impl HdrSnapshot {
             return;
         }
         let mut counted = value;
-        if value > bounds.high {
-            counted = bounds.high;
+        if value > high {
+            counted = high;
             self.saturated += times;
         }
         if counts.record_n(counted, times).is_err() {
