@@ -486,7 +486,11 @@ mod tests {
                 .ends_with("names_are_as_the_programmer_wrote_them"),
             "{place:?}"
         );
-        assert!(place.file.is_some_and(|file| file.ends_with("symbols/mod.rs")));
+        assert!(
+            place
+                .file
+                .is_some_and(|file| file.ends_with("symbols/mod.rs"))
+        );
         let local = 0_u8;
         assert!(
             !symbols
