@@ -5,6 +5,7 @@
 //! loudly: it is named, counted, and the way to make it run is printed.
 
 mod counts;
+mod disturb;
 mod full;
 mod layers;
 mod lines;

@@ -440,7 +440,10 @@ impl Workshop {
         if outcome.status.is_none() {
             // A compiler that was stopped in the middle may leave what the next one trips over.
             for profile in ["debug", "release"] {
-                let half_done = mutation.target(&self.targets).join(profile).join("incremental");
+                let half_done = mutation
+                    .target(&self.targets)
+                    .join(profile)
+                    .join("incremental");
                 if half_done.exists() {
                     fs::remove_dir_all(&half_done)
                         .with_context(|| format!("removing {}", half_done.display()))?;

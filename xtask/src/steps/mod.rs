@@ -10,6 +10,7 @@ use std::process::Command;
 use std::time::Duration;
 
 use crate::counts::Counts;
+use crate::disturb::Disturbance;
 use crate::layers;
 use crate::mutate::{self, Mutation};
 use crate::process;
@@ -36,6 +37,9 @@ const PRODUCT: &[&str] = &[
 const LIBRARY: &[&str] = &["Cargo.toml", "Cargo.lock", "percolog"];
 const SIMULATOR: &[&str] = &["Cargo.lock", "percolog", "percolog-roi", "percolog-sim"];
 const EVERYTHING: &[&str] = &["."];
+
+/// How often the tests run beside other work: what the scheduler decides shows once in a while.
+const BUSY_RUNS: u32 = 5;
 
 /// What a step works with.
 pub(crate) struct Job<'a> {
@@ -221,6 +225,10 @@ pub(crate) fn all(mutations: &[Mutation]) -> Vec<Step> {
         only_full("laboratory, peers in C", 3, lab, laboratory::c_peers),
         only_full("laboratory, all figures", 15, lab, laboratory::figures),
     ];
+    steps.extend((1..=BUSY_RUNS).map(|run| Step {
+        name: format!("busy machine, {run} of {BUSY_RUNS}"),
+        ..only_full("", 10, &[EVERYTHING], on_a_busy_machine)
+    }));
     steps.extend(mutate::groups(mutations).into_iter().map(|group| Step {
         name: format!("mutations of {}", group.name),
         every_change: false,
@@ -309,6 +317,44 @@ fn own_tests(job: &mut Job) {
         "percolog-validation",
     ]);
     job.run("tests of cargo xtask", Counting::Tests, command);
+}
+
+/// The tests of all workspaces, which have to say the same beside other work: four threads that never wait, and most of the memory in use.
+/// (Examples of the documentation are left out: of them, nearly all the time is building.)
+fn on_a_busy_machine(job: &mut Job) {
+    const SUITES: [(&str, &[&str]); 2] = [
+        ("all crates", &["--workspace", "--tests"]),
+        (
+            "laboratory, unit tests",
+            &[
+                "--manifest-path",
+                "lab/Cargo.toml",
+                "--workspace",
+                "--lib",
+                "--bins",
+            ],
+        ),
+    ];
+    let command = |job: &Job, arguments: &[&str]| {
+        let mut command = job.cargo(&["test", "--no-fail-fast"]);
+        command
+            .args(arguments)
+            .env("CARGO_TARGET_DIR", &job.workspace.target);
+        job.require_simulator(&mut command);
+        command
+    };
+    for (suite, arguments) in SUITES {
+        let mut build = command(job, arguments);
+        build.arg("--no-run");
+        job.run(&format!("building: {suite}"), Counting::Nothing, build);
+    }
+    let _disturbance = Disturbance::start();
+    for (suite, arguments) in SUITES {
+        let mut tests = command(job, arguments);
+        let name = format!("on a busy machine: {suite}");
+        job.report
+            .run(&name, Counting::Tests, SIMULATIONS_LIMIT, &mut tests);
+    }
 }
 
 #[cfg(test)]
