@@ -68,6 +68,7 @@ mod none {
         }
 
         /// It may be: steps are not counted here.
+        #[cfg(all(feature = "std", not(percolog_loom)))]
         pub(crate) fn is_under_way() -> bool {
             true
         }
