@@ -265,13 +265,8 @@ impl<T> BiasedLock<T> {
         unsafe { &*core::ptr::from_ref(self).cast() }
     }
 
-    /// The value, for who has the lock to itself.
-    pub(crate) fn get_mut(&mut self) -> &mut T {
-        // SAFETY: nobody else has the lock.
-        unsafe { self.get_exclusively() }
-    }
-
-    /// The value, for who has the lock to itself, though not by a reference that says so.
+    /// The value, for who has the lock to itself, though not by a reference that says so: who forks, and a thread that ends,
+    /// may read the words of a lock that is enlisted.
     ///
     /// # Safety
     /// Every use of the lock happens before this, and none begins before the reference is gone.
@@ -285,6 +280,7 @@ impl<T> BiasedLock<T> {
     }
 
     /// The value, for who has the lock to itself.
+    #[cfg(test)]
     pub(crate) fn into_inner(self) -> T {
         self.value.into_inner()
     }

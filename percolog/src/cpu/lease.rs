@@ -141,6 +141,13 @@ fn has_guards(lease: usize) -> bool {
         && super::undivided::is_inside_with(lease)
 }
 
+/// The lease that the calling thread had, and [kept](expect_guards) for its guards when it was to give it back. Exact for who has
+/// the list of [enlisted](super::undivided::enlist) locks: with it, leases are given back.
+#[cfg(all(feature = "std", unix, not(percolog_loom)))]
+pub(super) fn late() -> Option<usize> {
+    late::mine()
+}
+
 /// Where nothing is enlisted, guards use no leases.
 #[cfg(all(feature = "std", not(unix), not(percolog_loom)))]
 fn has_guards(_lease: usize) -> bool {
@@ -156,16 +163,41 @@ mod late {
 #[cfg(all(feature = "std", unix, not(percolog_loom)))]
 mod late {
     //! Leases that could not be given back when their threads ended, since guards were out. A thread that has given up its
-    //! lease does not use it again, so the lease is free when the last guard is gone. Whoever asks for a lease looks.
+    //! lease begins nothing with it where it is not inside already, so the lease is free when the last guard is gone. Whoever
+    //! asks for a lease looks.
 
-    use super::{GONE, POOL, WORDS};
+    use super::{GONE, LEASES, POOL, WORDS};
     use crate::cpu::undivided;
-    use crate::sync::atomic::{AtomicU64, Ordering};
+    use crate::sync::ThreadId;
+    use crate::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+    use core::cell::Cell;
 
     static LATE: [AtomicU64; WORDS] = [const { AtomicU64::new(0) }; WORDS];
 
+    /// The [`ThreadId`]s of who left them; [`NOBODY`] once they were given back.
+    static LEFT_BY: [AtomicU32; LEASES] = [const { AtomicU32::new(NOBODY) }; LEASES];
+
+    const NOBODY: u32 = 0;
+
+    std::thread_local! {
+        /// Which one this thread has left. It has no destructor: it is read in a thread's last moments.
+        static LEFT: Cell<Option<usize>> = const { Cell::new(None) };
+    }
+
+    /// The lease that the calling thread has left, until it is given back.
+    pub(super) fn mine() -> Option<usize> {
+        let me = ThreadId::current();
+        // Relaxed: this thread wrote its number itself; who has the list knows what was written with it.
+        LEFT.get().filter(|lease| {
+            me != ThreadId::UNKNOWN && LEFT_BY[*lease].load(Ordering::Relaxed) == me.word()
+        })
+    }
+
     /// The caller's lease is given back later.
     pub(super) fn leave(lease: usize) {
+        LEFT.set(Some(lease));
+        // Relaxed: published with the bit below.
+        LEFT_BY[lease].store(ThreadId::current().word(), Ordering::Relaxed);
         // Release pairs with the Acquire in `give_back`: what the thread did at its places is handed on.
         LATE[lease / 64].fetch_or(1 << (lease % 64), Ordering::Release);
     }
@@ -189,7 +221,11 @@ mod late {
                 LATE[at].fetch_and(!free, Ordering::Relaxed);
                 (0..64)
                     .filter(|bit| free & (1 << bit) != 0)
-                    .for_each(|bit| POOL.release(at * 64 + bit));
+                    .for_each(|bit| {
+                        // Relaxed: handed on with the lease, or read by who has the list.
+                        LEFT_BY[at * 64 + bit].store(NOBODY, Ordering::Relaxed);
+                        POOL.release(at * 64 + bit);
+                    });
             }
         });
     }
@@ -288,7 +324,7 @@ static GONE: [AtomicU64; WORDS] = [const { AtomicU64::new(0) }; WORDS];
 /// In a forked child: all leases that are taken, but the caller's, are those of threads that do not exist here.
 #[cfg(all(feature = "std", unix, not(percolog_loom)))]
 pub(super) fn only_mine_is_left() {
-    let mine = mine();
+    let mine = mine().or_else(late);
     for (at, gone) in GONE.iter().enumerate() {
         // Relaxed, both: this is the only thread of the process.
         let mut taken = POOL.taken[at].load(Ordering::Relaxed);

@@ -34,7 +34,9 @@
 #[cfg(all(feature = "std", unix, not(percolog_loom)))]
 pub(crate) use forks::{Step, discharge, enlist, is_forking, is_inside, undivided};
 #[cfg(all(feature = "std", unix, not(percolog_loom)))]
-pub(super) use forks::{go_on, hold, is_inside_with, with_inside};
+pub(super) use forks::{go_on, hold, is_inside_with, with_inside, with_late};
+#[cfg(not(all(feature = "std", unix, not(percolog_loom))))]
+pub(super) use none::with_late;
 #[cfg(not(all(feature = "std", unix, not(percolog_loom))))]
 pub(crate) use none::{Step, discharge, enlist, is_forking, is_inside, undivided};
 
@@ -64,6 +66,12 @@ mod none {
         pub(crate) unsafe fn resume() -> Self {
             Self(PhantomData)
         }
+
+        /// It may be: steps are not counted here.
+        #[cfg(all(feature = "std", not(percolog_loom)))]
+        pub(crate) fn is_under_way() -> bool {
+            true
+        }
     }
 
     #[inline]
@@ -78,6 +86,10 @@ mod none {
 
     pub(crate) fn is_inside() -> bool {
         false
+    }
+
+    pub(in crate::cpu) fn with_late<R>(_f: impl FnOnce(usize) -> R) -> Option<R> {
+        None
     }
 
     pub(crate) fn enlist<T>(_lock: &BiasedLock<T>, _lease: usize) {}
@@ -170,6 +182,11 @@ mod forks {
         /// It was kept by this thread, and is resumed once.
         pub(crate) unsafe fn resume() -> Self {
             Self { stays: PhantomData }
+        }
+
+        /// Whether the calling thread is in the middle of a step.
+        pub(crate) fn is_under_way() -> bool {
+            DEPTH.get() != 0
         }
     }
 
@@ -331,16 +348,33 @@ mod forks {
 
     /// Whether the calling thread is in the middle of a step, or of a change under an enlisted lock. Who forks waits for it.
     pub(crate) fn is_inside() -> bool {
-        DEPTH.get() != 0 || lease::mine().is_some_and(is_inside_with)
+        if DEPTH.get() != 0 {
+            return true;
+        }
+        // Asked for before the list is taken, as in `hold`.
+        let mine = lease::mine();
+        change(|enlisted| {
+            mine.or_else(lease::late)
+                .is_some_and(|mine| is_owned(enlisted, mine))
+        })
+    }
+
+    /// Runs `f` with the lease that the calling thread still has for its guards, though it was to give it back.
+    pub(in crate::cpu) fn with_late<R>(f: impl FnOnce(usize) -> R) -> Option<R> {
+        // Hardly any thread has one. Asked for again below, where it is exact.
+        lease::late()?;
+        change(|_| lease::late().map(f))
+    }
+
+    fn is_owned(enlisted: &BTreeMap<Lock, usize>, by: usize) -> bool {
+        enlisted
+            .iter()
+            .any(|(lock, lease)| *lease == by && lock.get().is_owned())
     }
 
     /// Whether the calling thread, which has this lease, is in the middle of a change under an enlisted lock.
     pub(in crate::cpu) fn is_inside_with(mine: usize) -> bool {
-        change(|enlisted| {
-            enlisted
-                .iter()
-                .any(|(lock, lease)| *lease == mine && lock.get().is_owned())
-        })
+        change(|enlisted| is_owned(enlisted, mine))
     }
 
     /// Runs `f` with the leases of all threads that are in the middle of a change under an enlisted lock, one thread at a time.
@@ -357,7 +391,7 @@ mod forks {
 
     /// The locks that other threads own, or nobody does.
     fn others(enlisted: &BTreeMap<Lock, usize>) -> impl Iterator<Item = &BiasedLock<()>> {
-        let mine = lease::mine();
+        let mine = lease::mine().or_else(lease::late);
         enlisted
             .iter()
             .filter(move |(_, lease)| Some(**lease) != mine)

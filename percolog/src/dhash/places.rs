@@ -11,7 +11,7 @@
 //! # Leases and guards
 //!
 //! A guard may outlive its thread's lease, in a thread-local value that is destroyed late. Such a lease is
-//! [not given back](lease::expect_guards).
+//! [not given back](lease::expect_guards), and the thread stays in its table until the guard is gone.
 
 use super::Reentered;
 use super::local::{Left, Local};
@@ -70,14 +70,15 @@ impl<'a, K, S, L> Inside<'a, K, S, L> {
     }
 
     /// Enters a common table, with this number unless the thread is inside another one: again, if it is, as far as that is
-    /// [known](Shards::common_entered).
+    /// [known](Shards::entered).
     #[cold]
     pub(super) fn common(
         locals: &'a Locals<K, S, L>,
         number: usize,
         master: &Arc<Master<K, S, L>>,
     ) -> Result<Self, Reentered> {
-        if let Some(shard) = locals.common_entered() {
+        // Also in the table of a lease that the thread had.
+        if let Some(shard) = locals.entered() {
             return Ok(Self::again(shard));
         }
         let who = Who::Common(number);

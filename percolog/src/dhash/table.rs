@@ -75,7 +75,8 @@ const SHARDS: usize = 16;
 ///   or have them folded into a shared part that outlives the element, such as one behind an `Arc`.
 /// * **A guard** keeps the local part to itself until it is dropped. It stays valid when the element is removed;
 ///   [`is_emptied`](Element::is_emptied) says so. A thread may have guards of several elements at once; a second one of the same
-///   element is an [error](Reentered), and so is a gather by who has a guard.
+///   element is an [error](Reentered), and so is a gather by who has a guard. That holds for guards in thread-local values, too, until they
+///   are destroyed; they keep the thread's table from threads that come later.
 /// * **What a table calls** (hashing, comparing, making, folding, visiting) should be short, and must not use the same table, but for lookups
 ///   that hit: whatever would wait returns [`Reentered`] there. Without the `std` feature that is not noticed, and waits for ever; and then a
 ///   thread may have one guard at a time. Where such code panics, the call has changed nothing, but that discarded parts

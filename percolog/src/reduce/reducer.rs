@@ -81,7 +81,8 @@ use core::fmt;
 ///
 /// An update's closure runs with its thread's share, and whoever reads waits for it: keep it short, and wait for nobody
 /// in it. A closure, or a `merge`, that uses **the same reducer** panics; nothing is harmed, and outer updates go on. (Without
-/// the `std` feature this is not noticed, and the thread waits for itself.) A signal handler that interrupts an update and updates the same reducer gets that panic,
+/// the `std` feature this is not noticed, and the thread waits for itself.) **Another reducer** may be used, in one order: two threads
+/// that update one inside of the other, in either order, can wait for each other while both are read. A signal handler that interrupts an update and updates the same reducer gets that panic,
 /// too: do not update in one.
 ///
 /// # `fork`
@@ -147,6 +148,8 @@ impl<M: Default> Reducer<M> {
             // SAFETY: a thread that has a lease keeps it until the destructors of its thread-local values run, and those do not
             // run inside this call.
             Some(lease) => unsafe { self.update_as(Who::Leased(lease), change) },
+            // The slot may have changed since an update around this one, and the share with it.
+            None if self.shards.entered().is_some() => reentered(),
             // SAFETY: nothing is asked of who has no lease.
             None => unsafe { self.update_as(Who::Common(lease::common()), change) },
         }
@@ -166,9 +169,13 @@ impl<M: Default> Reducer<M> {
 
     #[cold]
     fn make(&self, who: Who) -> &Shard<M, ()> {
-        // Before it is made under a lock: this is the user's code.
-        let share = M::default();
-        let made = self.shards.make(who, || (share, ()));
+        // Outside of the gate, both: what makes a share, and the destructor of one that is not needed, is the user's code.
+        let mut share = Some(M::default());
+        let made = self.shards.make(who, || {
+            let share = share.take().expect("a share is made once");
+            (share, ())
+        });
+        drop(share);
         made.unwrap_or_else(|Reentered| reentered())
     }
 }

@@ -5,6 +5,8 @@
 use percolog::counter::Counter;
 use percolog::cpu::{self, CoreId};
 use percolog::oplog::{Full, Logged, LoggedFn, Operation, ReadGuard, Synchronized};
+use percolog::reclaim::{Domain, Section};
+use percolog::refcount::{CoreArc, CoreWeak};
 use std::cell::Cell;
 use std::fmt::Debug;
 use std::ops::{Deref, DerefMut};
@@ -20,6 +22,7 @@ impl Operation<Vec<u32>> for Push {
 static HITS: Counter = Counter::new();
 static LOG: Logged<Vec<u32>, Push> = Logged::new(Vec::new());
 static CLOSURES: LoggedFn<Vec<u32>> = LoggedFn::new(Vec::new());
+static DOMAIN: Domain = Domain::new();
 
 #[test]
 fn slots() {
@@ -70,6 +73,36 @@ fn logs() {
     fn common<T: Default + From<Vec<u32>> + Debug + Send + Sync>() {}
     common::<Logged<Vec<u32>, Push>>();
     common::<LoggedFn<Vec<u32>>>();
+}
+
+#[test]
+fn references() {
+    let mut strong: CoreArc<String> = CoreArc::new("shared".into());
+    let change: Option<&mut String> = CoreArc::get_mut(&mut strong);
+    change.expect("there is one reference").push('!');
+    let weak: CoreWeak<String> = CoreArc::downgrade(&strong);
+    let upgraded: Option<CoreArc<String>> = weak.clone().upgrade();
+    let count: usize = CoreArc::count(&strong);
+    assert_eq!((upgraded.as_deref(), count), (Some(&*strong), 2));
+    drop(upgraded);
+    let shared = strong.clone();
+    let refused: Result<String, CoreArc<String>> = CoreArc::try_unwrap(shared);
+    drop(refused.expect_err("there are two references"));
+    assert_eq!(CoreArc::try_unwrap(strong), Ok("shared!".into()));
+    assert!(weak.upgrade().is_none());
+    fn common<T: Clone + Debug + Send + Sync>() {}
+    common::<CoreArc<String>>();
+    common::<CoreWeak<String>>();
+}
+
+#[test]
+fn reclamation() {
+    let section: Section<'_> = DOMAIN.enter();
+    // Sections may be nested.
+    drop(DOMAIN.enter());
+    drop(section);
+    fn common<T: Default + Debug + Send + Sync>() {}
+    common::<Domain>();
 }
 
 /// A state that may be sent and not shared is enough.

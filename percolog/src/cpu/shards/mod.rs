@@ -37,7 +37,16 @@
 //! owner is inside; turns and the gate say [which thread](ThreadId) has them. The record lies in the object that it is
 //! about: a guard that is forgotten cannot be mistaken for one of another object at the same address.
 //!
-//! A visitor holds the gate while it waits for owners. An owner inside its shard must not wait for the gate.
+//! A thread without a lease can be inside one common shard and want another: its number follows the thread's slot. Two such
+//! threads could wait for each other, and a visitor, which holds the gate, waits for both. *Rule:* a thread inside a common shard
+//! waits neither for another turn nor for the gate. It gets [`Reentered`] where it would, and enters if nobody is in the way. (So
+//! whether it is refused depends on others. Who promises more asks [`Shards::entered`] first.) A leased shard's owner needs
+//! no such rule: it has one shard, which exists while it is inside. But it may stay inside, in a thread-local value, until it has
+//! no lease any more and wants a common shard. Then the rule holds for it too.
+//!
+//! A visitor takes turns in nobody's name, so what it visits is not what it has entered. The gate has its name.
+//!
+//! Shards of different `Shards` have no order. Whoever uses some from inside others agrees on one, as with all locks.
 //!
 //! # `fork`
 //!
@@ -68,7 +77,7 @@ use super::biased_lock::{self, BiasedLock, Owned, Refused};
 #[cfg(all(feature = "std", not(percolog_loom)))]
 use super::lease::COMMON;
 use super::lease::Who;
-use super::undivided::{Step, discharge, enlist, is_inside, undivided};
+use super::undivided::{Step, discharge, enlist, is_inside, undivided, with_late};
 use super::{CoreId, PerCore};
 use crate::sync::{SlotGuard, SlotLock, ThreadId, const_fn};
 use alloc::vec::Vec;
@@ -100,7 +109,8 @@ pub(crate) struct Shard<T, S> {
     shared: S,
 }
 
-/// The calling thread is inside a shard, or visits them, and would wait for itself.
+/// The calling thread visits, or is inside a shard, and would wait for itself or for a thread that waits for it. Nothing was
+/// changed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Reentered;
 
@@ -252,10 +262,26 @@ impl<T, S, G> Shards<T, S, G> {
         self.shards.memory()
     }
 
-    /// The common shard that the calling thread is inside of, as far as that is [known](ThreadId).
-    pub(crate) fn common_entered(&self) -> Option<&Shard<T, S>> {
+    /// The shard that the calling thread, which has no lease, is inside of, as far as that is [known](ThreadId): a common one, or
+    /// that of the lease that the thread had, entered before it was to give that back.
+    ///
+    /// *Cost:* next to nothing where the thread is in no [step](undivided); else a look at each common shard.
+    pub(crate) fn entered(&self) -> Option<&Shard<T, S>> {
+        self.common_entered().or_else(|| {
+            with_late(|lease| {
+                self.find(Who::Leased(lease))
+                    .filter(|shard| shard.is_inside())
+            })
+            .flatten()
+        })
+    }
+
+    fn common_entered(&self) -> Option<&Shard<T, S>> {
         #[cfg(all(feature = "std", not(percolog_loom)))]
         {
+            if !Step::is_under_way() {
+                return None;
+            }
             let me = ThreadId::current();
             (0..COMMON)
                 .filter_map(|number| self.find(Who::Common(number)))
@@ -270,7 +296,7 @@ impl<T, S, G: Borrow<SlotLock<()>>> Shards<T, S, G> {
     /// Makes a shard, if there is none; `make` runs while the gate is held, and must not use these shards.
     ///
     /// # Errors
-    /// If the calling thread visits.
+    /// If the calling thread visits; and if it is inside a common shard while another thread visits, or makes a shard.
     ///
     /// # Panics
     /// Where `make` does, with nothing changed.
@@ -302,7 +328,7 @@ impl<T, S, G: Borrow<SlotLock<()>>> Shards<T, S, G> {
     /// Runs `f` on the value of a shard of these.
     ///
     /// # Errors
-    /// If the calling thread is inside the shard, or visits.
+    /// If the calling thread is inside the shard, or visits; and if it is inside a common shard and would have to wait.
     ///
     /// # Panics
     /// Where `f` does; the shard is left.
@@ -336,7 +362,7 @@ impl<T, S, G: Borrow<SlotLock<()>>> Shards<T, S, G> {
     /// The holder of the lease enters. Waits while a visitor keeps it out, and while somebody forks.
     ///
     /// # Errors
-    /// If the visitor is the calling thread.
+    /// If it would have to wait, and visits or is inside a common shard.
     ///
     /// # Safety
     /// The shard is a leased one of these. The caller holds its lease until the guard is dropped, and is not inside.
@@ -355,7 +381,7 @@ impl<T, S, G: Borrow<SlotLock<()>>> Shards<T, S, G> {
     #[cold]
     #[inline(never)]
     unsafe fn own_slowly<'a>(&self, shard: &'a Shard<T, S>) -> Result<Owned<'a, T>, Reentered> {
-        self.refuse_the_visitor()?;
+        self.refuse_reentrance()?;
         // SAFETY: by contract.
         Ok(unsafe { shard.lock.own_inside(shard.mode, is_inside) })
     }
@@ -363,12 +389,16 @@ impl<T, S, G: Borrow<SlotLock<()>>> Shards<T, S, G> {
     /// Takes the turn of a common shard of these. Waits while another thread has it, or visits.
     ///
     /// # Errors
-    /// If the calling thread has the turn, or visits.
+    /// If the calling thread has the turn; and if it would have to wait, and visits or is inside another common shard.
+    ///
+    /// # Panics
+    /// If the shard is a leased one: its turn keeps nobody out.
     #[cold]
     pub(crate) fn enter_common<'a>(
         &self,
         shard: &'a Shard<T, S>,
     ) -> Result<Common<'a, T, S>, Reentered> {
+        assert!(shard.is_common, "a leased shard has no turn");
         let me = ThreadId::current();
         if shard.turn.is_taken_by(me) {
             return Err(Reentered);
@@ -377,7 +407,7 @@ impl<T, S, G: Borrow<SlotLock<()>>> Shards<T, S, G> {
         let turn = match shard.turn.lock_briefly_as(me) {
             Some(turn) => turn,
             None => {
-                self.refuse_the_visitor()?;
+                self.refuse_reentrance()?;
                 shard.turn.lock_as(me)
             }
         };
@@ -446,7 +476,7 @@ impl<T, S, G: Borrow<SlotLock<()>>> Shards<T, S, G> {
     ) -> Result<R, NoVisit> {
         undivided(|| {
             let own = lease.and_then(|lease| self.find(Who::Leased(lease)));
-            if own.is_some_and(Shard::is_inside) || self.common_entered().is_some() {
+            if own.is_some_and(Shard::is_inside) || self.entered().is_some() {
                 return Err(NoVisit::Reentered);
             }
             let _gate = self.gate()?;
@@ -496,13 +526,13 @@ impl<T, S, G: Borrow<SlotLock<()>>> Shards<T, S, G> {
     /// Takes the gate: no shard is made while it is held.
     ///
     /// # Errors
-    /// If the calling thread has it.
+    /// If the calling thread has it; and if it would have to wait, and is inside a common shard.
     pub(crate) fn gate(&self) -> Result<SlotGuard<'_, ()>, Reentered> {
         let me = ThreadId::current();
         match self.gate.borrow().lock_briefly_as(me) {
             Some(gate) => Ok(gate),
             None => {
-                self.refuse_the_visitor()?;
+                self.refuse_reentrance()?;
                 Ok(self.gate.borrow().lock_as(me))
             }
         }
@@ -513,13 +543,15 @@ impl<T, S, G: Borrow<SlotLock<()>>> Shards<T, S, G> {
         self.gate.borrow().lock_briefly_as(ThreadId::current())
     }
 
-    /// A thread that is about to wait must not wait for itself.
+    /// A thread that is about to wait must wait neither for itself nor for who waits for it: see the module.
     #[cold]
-    fn refuse_the_visitor(&self) -> Result<(), Reentered> {
+    fn refuse_reentrance(&self) -> Result<(), Reentered> {
         if self.gate.borrow().is_taken_by(ThreadId::current()) {
-            Err(Reentered)
-        } else {
-            Ok(())
+            return Err(Reentered);
+        }
+        match self.entered() {
+            Some(_) => Err(Reentered),
+            None => Ok(()),
         }
     }
 }
@@ -538,9 +570,9 @@ struct Turns<'l, 'a, T, S>(&'l [&'a Shard<T, S>]);
 
 impl<'l, 'a, T, S> Turns<'l, 'a, T, S> {
     fn new(shards: &'l [&'a Shard<T, S>]) -> Self {
-        let me = ThreadId::current();
         let common = shards.iter().filter(|shard| shard.is_common);
-        common.for_each(|shard| shard.turn.lock_as(me).keep());
+        // In nobody's name: this thread does not enter them.
+        common.for_each(|shard| shard.turn.lock().keep());
         Self(shards)
     }
 }

@@ -90,6 +90,83 @@ fn a_visitor_does_not_wait_for_itself() {
     assert_eq!(sums.sum(), Ok(2));
 }
 
+/// Also where no common shard is: the gate alone says who visits.
+#[test]
+fn what_is_visited_is_not_what_the_visitor_has_entered() {
+    for there in [Who::Leased(0), Who::Common(0)] {
+        let sums = Sums::new();
+        assert_eq!(sums.update(there, |value| *value += 1), Ok(()));
+        let visit = sums.visit_all(
+            None,
+            |_| assert!(sums.entered().is_none()),
+            || (sums.update(there, |_| ()), sums.entered().is_none()),
+        );
+        assert_eq!(visit, Ok((Err(Reentered), true)));
+        assert_eq!(sums.sum(), Ok(1));
+    }
+}
+
+/// What it would wait for may wait for it: another thread inside a common shard, a visitor, who makes a shard while one visits.
+#[test]
+fn nobody_waits_inside_a_common_shard() {
+    let sums = Sums::new();
+    let [come, done] = [(); 2].map(|()| std::sync::Barrier::new(2));
+    let (mine, others, nobodys) = (Who::Common(0), Who::Common(1), Who::Common(2));
+    for who in [mine, others] {
+        assert_eq!(sums.update(who, |_| ()), Ok(()));
+    }
+    // One that is free is entered, and one that is not there is made.
+    for free in [others, nobodys] {
+        let update = sums.update(mine, |_| sums.update(free, |value| *value += 1));
+        assert_eq!(update, Ok(Ok(())));
+    }
+    std::thread::scope(|scope| {
+        let (sums, entered, done) = (&sums, &come, &done);
+        let other = scope.spawn(move || {
+            sums.update(others, |_| {
+                entered.wait();
+                done.wait();
+            })
+        });
+        entered.wait();
+        let update = sums.update(mine, |_| sums.update(others, |_| ()));
+        done.wait();
+        assert_eq!(other.join().expect("no panic"), Ok(()));
+        assert_eq!(update, Ok(Err(Reentered)));
+    });
+    std::thread::scope(|scope| {
+        let (sums, closed, done) = (&sums, &come, &done);
+        let update = sums.update(mine, |_| {
+            let visitor = scope.spawn(move || {
+                let prepare = |_| {
+                    closed.wait();
+                    done.wait();
+                };
+                sums.visit(None, prepare, |(), _, _| ())
+            });
+            closed.wait();
+            let made = [Who::Common(3), Who::Leased(3)].map(|who| sums.update(who, |_| ()));
+            done.wait();
+            (visitor, made)
+        });
+        let (visitor, made) = update.expect("it was free");
+        assert_eq!(visitor.join().expect("no panic"), Ok(()));
+        assert_eq!(made, [Err(Reentered); 2]);
+    });
+    assert_eq!(sums.sum(), Ok(2));
+}
+
+#[test]
+fn a_leased_shard_has_no_turn() {
+    let sums = Sums::new();
+    let who = Who::Leased(0);
+    assert_eq!(sums.update(who, |_| ()), Ok(()));
+    let shard = sums.find(who).expect("it was just used");
+    let entered = catch_unwind(AssertUnwindSafe(|| sums.enter_common(shard).is_ok()));
+    assert!(entered.is_err());
+    assert_eq!(sums.update(who, |value| *value), Ok(0));
+}
+
 #[test]
 fn a_panic_leaves_everything() {
     let sums = Sums::new();
@@ -115,16 +192,16 @@ fn a_forgotten_guard_says_nothing_of_the_next_object() {
     assert_eq!(sums.update(who, |_| ()), Ok(()));
     let shard = sums.find(who).expect("it was just used");
     core::mem::forget(sums.enter_common(shard));
-    assert!(sums.common_entered().is_some());
+    assert!(sums.entered().is_some());
     assert_eq!(sums.update(who, |_| ()), Err(Reentered));
     // Another thread's guard is not taken for its own.
     std::thread::scope(|scope| {
-        scope.spawn(|| assert!(sums.common_entered().is_none()));
+        scope.spawn(|| assert!(sums.entered().is_none()));
     });
     // Freed with the turn taken. The next one may come to lie there.
     sums = Sums::new();
     assert_eq!(sums.update(who, |value| *value), Ok(0));
-    assert!(sums.common_entered().is_none());
+    assert!(sums.entered().is_none());
     assert_eq!(sums.sum(), Ok(0));
     // SAFETY: the forgotten guard's. Other tests fork, which waits for it.
     drop(unsafe { Step::resume() });
@@ -161,6 +238,89 @@ fn threads_without_a_lease_share() {
         done.store(1, Ordering::Relaxed);
     });
     assert_eq!(sums.sum(), Ok(200 * THREADS as u64));
+}
+
+/// A thread that is inside a leased shard when it has no lease any more does not wait for itself: not for a visitor, in a visit of
+/// its own, or in a step, a `fork` or the end of one that waits for it.
+#[cfg(unix)]
+#[test]
+fn a_thread_is_inside_its_shard_without_its_lease() {
+    use crate::cpu::process::in_tests::forking;
+    use crate::cpu::undivided::{is_forking, undivided};
+
+    static SUMS: Sums = Sums::new();
+    static CHECKED: AtomicU32 = AtomicU32::new(0);
+
+    /// Forks; whether the child finds what `child` says.
+    fn succeeds_in_a_child(child: impl FnOnce() -> bool) -> bool {
+        // SAFETY: the child runs `child` alone, which allocates nothing and does not panic, and leaves by `_exit`.
+        unsafe {
+            match libc::fork() {
+                -1 => false,
+                0 => {
+                    libc::alarm(30);
+                    libc::_exit(if child() { 0 } else { 1 });
+                }
+                child => {
+                    let mut status = 0;
+                    libc::waitpid(child, &raw mut status, 0) == child && status == 0
+                }
+            }
+        }
+    }
+
+    struct Late(core::cell::Cell<Option<&'static Shard<u64, ()>>>);
+    impl Drop for Late {
+        fn drop(&mut self) {
+            assert!(lease::mine().is_none(), "it is late");
+            let shard = self.0.take().expect("the thread has entered");
+            let is_inside = || SUMS.entered().is_some_and(|it| core::ptr::eq(it, shard));
+            assert!(is_inside());
+            assert_eq!(SUMS.sum(), Err(NoVisit::Reentered));
+            std::thread::scope(|scope| {
+                // Nobody else is.
+                let other = scope.spawn(|| SUMS.entered().is_none());
+                assert_eq!(other.join().ok(), Some(true));
+            });
+            assert!(succeeds_in_a_child(is_inside));
+            std::thread::scope(|scope| {
+                let other = scope.spawn(|| succeeds_in_a_child(|| true));
+                // It waits for this thread.
+                while !is_forking() {
+                    std::thread::yield_now();
+                }
+                undivided(|| ());
+                // SAFETY: the thread is inside, and is done.
+                unsafe { shard.leave() };
+                assert_eq!(other.join().ok(), Some(true));
+            });
+            assert!(SUMS.entered().is_none());
+            assert_eq!(SUMS.sum(), Ok(0));
+            CHECKED.fetch_add(1, Ordering::Relaxed);
+        }
+    }
+    std::thread_local! {
+        static LATE: Late = const { Late(core::cell::Cell::new(None)) };
+    }
+    // Before anybody is inside: other forks wait for that.
+    let _forks = forking();
+    std::thread::spawn(|| {
+        // Touched first, so destroyed last.
+        LATE.with(|late| {
+            let lease = lease::mine().expect("there are leases");
+            let made = SUMS.make(Who::Leased(lease), || (0, ()));
+            let shard = made.expect("nobody visits here");
+            lease::expect_guards(lease);
+            // SAFETY: this thread has the lease, and a late lease is kept until the shard is left.
+            unsafe { SUMS.own(shard) }
+                .expect("nobody visits here")
+                .keep();
+            late.0.set(Some(shard));
+        });
+    })
+    .join()
+    .expect("no panic");
+    assert_eq!(CHECKED.load(Ordering::Relaxed), 1);
 }
 
 /// A thread-local value that holds a guard and is destroyed after the thread has given up its lease.

@@ -63,8 +63,9 @@ fn the_cache_is_bounded_however_many_objects_there_are() {
             stats.queue_bytes <= 512 * stats.queues.max(1) + 65536,
             "{stats:?}"
         );
+        // Sixteen places of some two hundred bytes in whole lines, however small those are, and what they are found by.
         assert!(
-            stats.table_bytes <= slots * 40 * percolog::cpu::LINE_SIZE,
+            stats.table_bytes <= slots * 40 * percolog::cpu::LINE_SIZE.max(128),
             "{stats:?}"
         );
     }

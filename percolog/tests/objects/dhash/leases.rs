@@ -105,6 +105,45 @@ fn a_guard_may_outlive_its_threads_lease() {
     assert!(TABLE.scatter(&1, |_| ()).is_ok_and(|parts| parts.is_some()));
 }
 
+/// With a guard that has outlived its lease, a thread goes on as with any other guard, and waits for nobody who waits for it.
+#[test]
+fn a_late_guard_is_known_to_its_thread() {
+    alone!();
+    static TABLE: LazyLock<DHash<u64, (), u64>> = LazyLock::new(|| DHash::new(|_, ()| 0));
+    static CHECKED: AtomicUsize = AtomicUsize::new(0);
+    struct Late(Option<Element<'static, u64, (), u64>>);
+    impl Drop for Late {
+        fn drop(&mut self) {
+            let guard = self.0.take();
+            assert!(TABLE.gather(&1, |()| (), |(), _| ()).is_err());
+            assert!(TABLE.find_and_lock(&1).is_err());
+            let other = TABLE.find_and_lock(&2).expect("no guard of it is out");
+            assert_eq!(other.as_deref(), Some(&7), "the thread's own part");
+            drop(guard);
+            assert!(TABLE.gather(&1, |()| (), |(), _| ()).is_err());
+            drop(other);
+            assert!(TABLE.gather(&1, |()| (), |(), _| ()).is_ok());
+            CHECKED.fetch_add(1, Ordering::Relaxed);
+        }
+    }
+    thread_local! {
+        static LATE: RefCell<Late> = const { RefCell::new(Late(None)) };
+    }
+    let thread = thread::spawn(|| {
+        // It is used before the table, so it is destroyed after the lease would be given back.
+        LATE.with_borrow_mut(|late| {
+            let lock = |key| {
+                let guard = TABLE.find_or_allocate_and_lock(&key, |_| ());
+                guard.expect("no guard is out")
+            };
+            *lock(2) += 7;
+            late.0 = Some(lock(1));
+        });
+    });
+    thread.join().expect("no panic");
+    assert_eq!(CHECKED.load(Ordering::Relaxed), 1);
+}
+
 #[test]
 fn leases_of_late_guards_are_given_back() {
     alone!();
@@ -125,6 +164,51 @@ fn leases_of_late_guards_are_given_back() {
     }
     let tables = TABLE.stats().expect("no guard is out").tables;
     assert!(tables < 10, "{tables} threads' tables");
+}
+
+/// In what a gather calls, a thread without a lease is no more inside of a table than one that has a lease.
+#[test]
+fn a_gather_without_a_lease_lets_its_own_thread_in_nowhere() {
+    static TABLE: LazyLock<DHash<u64, (), u64>> = LazyLock::new(|| DHash::new(|_, ()| 0));
+    static CHECKED: AtomicUsize = AtomicUsize::new(0);
+    struct Last;
+    impl Drop for Last {
+        fn drop(&mut self) {
+            let add = || {
+                let guard = TABLE.find_or_allocate_and_lock(&1, |_| ());
+                *guard.expect("no guard is out") += 1;
+            };
+            add();
+            let mut refused = 0;
+            let visited = TABLE.gather(
+                &1,
+                |()| 0,
+                |sum, local| {
+                    refused += u64::from(TABLE.find_and_lock(&1).is_err());
+                    *sum += *local;
+                },
+            );
+            let sum = visited.expect("no guard is out").expect("it is there");
+            assert_ne!((sum, refused), (0, 0));
+            add();
+            assert_eq!(
+                TABLE.gather(&1, |()| 0, |sum, local| *sum += *local),
+                Ok(Some(sum + 1))
+            );
+            CHECKED.fetch_add(1, Ordering::Relaxed);
+        }
+    }
+    thread_local! {
+        static BEFORE: Last = const { Last };
+        static AFTER: Last = const { Last };
+    }
+    let thread = thread::spawn(|| {
+        BEFORE.with(|_| ());
+        drop(TABLE.find_or_allocate_and_lock(&1, |_| ()));
+        AFTER.with(|_| ());
+    });
+    thread.join().expect("no panic");
+    assert_eq!(CHECKED.load(Ordering::Relaxed), 2);
 }
 
 /// A thread without a lease forgets a guard, another one drops the table, and the first uses the next table at that address.

@@ -1,5 +1,6 @@
 //! What a reducer promises of its shares: re-entrance, panics, thread exit, drop.
 
+use percolog::cpu::{self, CoreId};
 use percolog::reduce::{Merge, Reducer, Sum};
 use std::cell::Cell;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -64,6 +65,85 @@ fn use_from_inside_an_update_panics_and_harms_nothing() {
     let other: Reducer<Sum<u64>> = Reducer::new();
     reducer.update(|share| other.update(|others| others.add(share.0)));
     assert_eq!(other.into_inner(), Sum(9));
+}
+
+/// Also where a thread without a lease comes to another share meanwhile.
+#[test]
+fn a_thread_that_has_changed_its_slot_uses_no_second_share() {
+    static REDUCER: Reducer<Sum<u64>> = Reducer::new();
+    static REFUSED: AtomicUsize = AtomicUsize::new(0);
+    struct Last;
+    impl Drop for Last {
+        fn drop(&mut self) {
+            let add = |slot| {
+                cpu::bind(CoreId::new(slot));
+                REDUCER.update(|share| share.add(1));
+            };
+            add(1);
+            add(2);
+            let inner = || {
+                REDUCER.update(|_| {
+                    add(1);
+                });
+            };
+            if catch_unwind(inner).is_err() {
+                REFUSED.fetch_add(1, Ordering::Relaxed);
+            }
+        }
+    }
+    thread_local! {
+        static EARLY: Last = const { Last };
+        static LATE: Last = const { Last };
+    }
+    thread::spawn(|| {
+        EARLY.with(|_| ());
+        REDUCER.update(|share| share.add(1));
+        LATE.with(|_| ());
+    })
+    .join()
+    .expect("no panic");
+    assert_eq!(REFUSED.load(Ordering::Relaxed), 2);
+    assert_eq!(REDUCER.read(), Sum(5));
+}
+
+/// Making a share may use the reducer, and so make the share itself.
+#[test]
+fn a_share_that_is_not_needed_is_dropped_where_its_destructor_may_read() {
+    static REDUCER: Reducer<Curious> = Reducer::new();
+    static MADE: AtomicUsize = AtomicUsize::new(0);
+    static READ: AtomicUsize = AtomicUsize::new(0);
+    #[derive(Debug)]
+    struct Curious {
+        number: usize,
+        sum: u32,
+    }
+    impl Default for Curious {
+        fn default() -> Self {
+            let number = MADE.fetch_add(1, Ordering::Relaxed);
+            if number == 0 {
+                REDUCER.update(|share| share.sum += 1);
+            }
+            Self { number, sum: 0 }
+        }
+    }
+    impl Drop for Curious {
+        fn drop(&mut self) {
+            if self.number == 0 {
+                READ.store(REDUCER.read().sum as usize, Ordering::Relaxed);
+            }
+        }
+    }
+    impl Merge for Curious {
+        fn merge(&mut self, other: &Self) {
+            self.sum += other.sum;
+        }
+    }
+    REDUCER.update(|share| {
+        assert_eq!((share.number, share.sum), (1, 1));
+        share.sum += 1;
+    });
+    assert_eq!(READ.load(Ordering::Relaxed), 1);
+    assert_eq!(REDUCER.read().sum, 2);
 }
 
 #[test]
