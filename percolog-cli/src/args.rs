@@ -1,6 +1,7 @@
 //! What the command understands.
 
 use clap::{Parser, Subcommand};
+use percolog_cli::command_line::Presentation;
 use percolog_cli::output::WIDTH;
 
 use crate::{advise, demo, sim};
@@ -13,13 +14,8 @@ pub(crate) struct Arguments {
     #[command(subcommand)]
     pub(crate) command: Command,
 
-    /// Print data as JSON instead of text
-    #[arg(long, global = true)]
-    pub(crate) json: bool,
-
-    /// Print without colours (also: NO_COLOR in the environment)
-    #[arg(long, global = true)]
-    pub(crate) no_color: bool,
+    #[command(flatten)]
+    pub(crate) presentation: Presentation,
 }
 
 /// What the command can do.

@@ -1,11 +1,46 @@
-//! What the user typed, and one clear line when it cannot be understood.
+//! What every command does: reads its arguments, works, and ends with one clear line and an exit code when something is wrong.
 
 use std::ffi::{OsStr, OsString};
+use std::process::ExitCode;
 
 use clap::error::{ContextKind, ContextValue, ErrorKind};
 use clap::{ColorChoice, Parser};
 
 use crate::failure::Failure;
+use crate::output::Output;
+
+/// How a command presents what it prints: arguments that all commands have.
+#[derive(Debug, Default, clap::Args)]
+pub struct Presentation {
+    /// Print data as JSON instead of text
+    #[arg(long, global = true)]
+    json: bool,
+
+    /// Print without colours (also: NO_COLOR in the environment)
+    #[arg(long, global = true)]
+    no_color: bool,
+}
+
+impl Presentation {
+    /// Returns standard output as these arguments ask for it.
+    pub fn output(&self) -> Output {
+        Output::new(self.no_color, self.json)
+    }
+}
+
+/// The main function of a command: reads its arguments and does the `work`, or prints the help or the version that was asked for.
+///
+/// A failure is printed as one line behind the name of the command, and decides the exit code.
+pub fn run<A: Parser>(work: impl FnOnce(&A) -> Result<(), Failure>) -> ExitCode {
+    let result = parse_from(std::env::args_os().collect()).and_then(|parsed| match parsed {
+        Parsed::Run(arguments) => work(&arguments),
+        Parsed::Explain(text) => Output::new(true, false).write(&text),
+    });
+    match result {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(failure) => failure.report(A::command().get_name()),
+    }
+}
 
 /// What is to be done after the arguments have been read.
 #[derive(Debug)]
@@ -14,14 +49,6 @@ pub enum Parsed<A> {
     Run(A),
     /// Print the help or the version that was asked for.
     Explain(String),
-}
-
-/// Reads the arguments of this process.
-///
-/// # Errors
-/// They cannot be understood; the line ends with the help to look at.
-pub fn parse<A: Parser>() -> Result<Parsed<A>, Failure> {
-    parse_from(std::env::args_os().collect())
 }
 
 /// Reads `typed`, which begins with the name of the command.

@@ -12,23 +12,15 @@ mod sim;
 use std::process::ExitCode;
 
 use args::{Arguments, Command};
-use percolog_cli::command_line::{self, Parsed};
+use percolog_cli::command_line;
 use percolog_cli::failure::Failure;
-use percolog_cli::output::Output;
 
 fn main() -> ExitCode {
-    let result = command_line::parse().and_then(|parsed| match parsed {
-        Parsed::Run(arguments) => run(&arguments),
-        Parsed::Explain(text) => Output::new(true, false).write(&text),
-    });
-    match result {
-        Ok(()) => ExitCode::SUCCESS,
-        Err(failure) => failure.report("percolog"),
-    }
+    command_line::run(run)
 }
 
 fn run(arguments: &Arguments) -> Result<(), Failure> {
-    let mut output = Output::new(arguments.no_color, arguments.json);
+    let mut output = arguments.presentation.output();
     match &arguments.command {
         Command::Sim(sim) => sim::run(sim, &mut output),
         Command::Advise(arguments) => advise::run(arguments, &mut output),

@@ -16,23 +16,15 @@ mod traces;
 use std::process::ExitCode;
 
 use args::{Arguments, Command};
-use percolog_cli::command_line::{self, Parsed};
+use percolog_cli::command_line;
 use percolog_cli::failure::Failure;
-use percolog_cli::output::Output;
 
 fn main() -> ExitCode {
-    let result = command_line::parse().and_then(|parsed| match parsed {
-        Parsed::Run(arguments) => run(&arguments),
-        Parsed::Explain(text) => Output::new(true, false).write(&text),
-    });
-    match result {
-        Ok(()) => ExitCode::SUCCESS,
-        Err(failure) => failure.report("lab"),
-    }
+    command_line::run(run)
 }
 
 fn run(arguments: &Arguments) -> Result<(), Failure> {
-    let mut output = Output::new(arguments.no_color, arguments.json);
+    let mut output = arguments.presentation.output();
     match &arguments.command {
         Command::Figures(figures) => figures::run(figures, &mut output),
         Command::Bench(bench) => bench::run(bench, &mut output),

@@ -6,13 +6,13 @@ use std::path::Path;
 use serde_json::Value;
 
 use crate::{
-    assert_fine, assert_plain_and_narrow, assert_refused, folder, percolog, run, simulated, stderr,
+    assert_fine, assert_plain_and_narrow, assert_refused, command, folder, run, simulated, stderr,
     stdout,
 };
 
 /// The demonstration where nothing can be simulated: the stored run, and one short measurement.
 fn without_qemu(folder: &Path, more: &[&str]) -> std::process::Output {
-    percolog(folder)
+    command(folder)
         .env("PERCOLOG_QEMU", "/no/such/qemu")
         .args(["demo", "--quick", "--threads", "1,2"])
         .args(more)

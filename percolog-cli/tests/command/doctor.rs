@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-use crate::{assert_plain_and_narrow, folder, percolog, run, stderr, stdout};
+use crate::{assert_plain_and_narrow, command, folder, run, stderr, stdout};
 
 fn diagnosis(output: &std::process::Output) -> Value {
     serde_json::from_str(&stdout(output)).expect("the output is JSON")
@@ -64,7 +64,7 @@ fn a_variable_without_effect_is_a_problem() {
         ("PERCOLOG_SLOTS", "cpu"),
         ("PERCOLOG_BARRIER", "none"),
     ] {
-        let output = percolog(folder.path())
+        let output = command(folder.path())
             .args(["doctor", "--json"])
             .env(name, value)
             .output()
@@ -88,7 +88,7 @@ fn a_variable_without_effect_is_a_problem() {
 #[test]
 fn a_chosen_count_is_followed() {
     let folder = folder();
-    let output = percolog(folder.path())
+    let output = command(folder.path())
         .args(["doctor", "--json"])
         .env("PERCOLOG_CORES", "7")
         .output()
@@ -101,7 +101,7 @@ fn a_chosen_count_is_followed() {
 #[test]
 fn slots_by_thread_are_a_fallback_and_no_problem() {
     let folder = folder();
-    let output = percolog(folder.path())
+    let output = command(folder.path())
         .args(["doctor", "--json"])
         .env("PERCOLOG_SLOTS", "thread")
         .output()
@@ -123,7 +123,7 @@ fn slots_by_thread_are_a_fallback_and_no_problem() {
 #[test]
 fn chosen_fences_are_a_fallback_and_no_problem() {
     let folder = folder();
-    let output = percolog(folder.path())
+    let output = command(folder.path())
         .args(["doctor", "--json"])
         .env("PERCOLOG_BARRIER", "fence")
         .output()

@@ -8,7 +8,8 @@ use std::process::{Command, Output};
 use serde_json::Value;
 
 use crate::{
-    assert_fine, assert_plain_and_narrow, assert_refused, folder, percolog, run, simulated, stderr,
+    assert_fine, assert_plain_and_narrow, assert_refused, command, folder, run, simulated, skip,
+    stderr,
 };
 
 /// A QEMU that says what it is and does nothing else, so that these tests need none.
@@ -23,7 +24,7 @@ pub(crate) const VERSION: &str =
     "[ \"$1\" = --version ] && echo 'qemu-x86_64 version 7.2.0' && exit";
 
 pub(crate) fn with_qemu(folder: &Path, qemu: &Path, arguments: &[&str]) -> Output {
-    percolog(folder)
+    command(folder)
         .env("PERCOLOG_QEMU", qemu)
         .args(arguments)
         .output()
@@ -419,7 +420,7 @@ pub(crate) fn compiled(folder: &Path, name: &str, source: &str, options: &[&str]
             true
         }
         Err(error) => {
-            eprintln!("SKIPPED: no C compiler: {error}");
+            skip(&format!("no C compiler: {error}"));
             false
         }
     }

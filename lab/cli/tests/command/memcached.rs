@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use serde_json::Value;
 
-use crate::{assert_fine, folder};
+use crate::{assert_fine, folder, skip};
 
 fn cell<'a>(structure: &'a str, pipeline: &'a str) -> [&'a str; 7] {
     [
@@ -37,7 +37,7 @@ fn servers_are_asked_and_their_time_is_counted() {
     if is_installed("memcached") {
         kinds.push("structure=memcached");
     } else {
-        eprintln!("SKIPPED: memcached is not installed");
+        skip("memcached is not installed: apt-get install memcached");
     }
     for kind in kinds {
         for pipeline in ["pipeline=1", "pipeline=25"] {

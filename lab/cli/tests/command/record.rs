@@ -1,7 +1,6 @@
 //! `lab record` with commands that are really run. Needs `strace` and permission to trace.
 
 use std::fs;
-use std::io::Write;
 use std::os::unix::fs::PermissionsExt;
 use std::os::unix::process::CommandExt;
 use std::path::Path;
@@ -11,20 +10,16 @@ use std::time::Duration;
 use percolog_papers::trace::{Action, Names, Trace};
 use serde_json::Value;
 
-use crate::{assert_fine, assert_plain_and_narrow, assert_refused, folder, lab, run};
+use crate::{assert_fine, assert_plain_and_narrow, assert_refused, command, folder, run, skip};
 
 /// Whether the test can run; says loudly when it cannot.
-fn can_trace(test: &str) -> bool {
+fn can_trace() -> bool {
     let works = Command::new("strace")
         .args(["-f", "-o", "/dev/null", "true"])
         .output()
         .is_ok_and(|output| output.status.success());
     if !works {
-        // Not `eprintln!`: the harness keeps what tests print to itself, and nobody would learn of it.
-        let _ = writeln!(
-            std::io::stderr(),
-            "SKIPPED: {test}: strace is not installed, or may not trace here: apt-get install strace"
-        );
+        skip("strace is not installed, or may not trace here: apt-get install strace");
     }
     works
 }
@@ -35,7 +30,7 @@ fn open(folder: &Path) -> Trace {
 
 #[test]
 fn a_recording_can_be_replayed() {
-    if !can_trace("a_recording_can_be_replayed") {
+    if !can_trace() {
         return;
     }
     let folder = folder();
@@ -63,7 +58,7 @@ fn a_recording_can_be_replayed() {
 
 #[test]
 fn the_commands_exit_code_is_passed_on_and_its_trace_kept() {
-    if !can_trace("the_commands_exit_code_is_passed_on_and_its_trace_kept") {
+    if !can_trace() {
         return;
     }
     let folder = folder();
@@ -86,7 +81,7 @@ fn the_commands_exit_code_is_passed_on_and_its_trace_kept() {
         let text = String::from_utf8_lossy(&output.stdout);
         assert!(text.contains(part), "{text}");
         assert_eq!(open(folder.path()).header().counts.exec, 1);
-        let output = lab(folder.path())
+        let output = command(folder.path())
             .arg("--json")
             .args(arguments)
             .output()
@@ -100,7 +95,7 @@ fn the_commands_exit_code_is_passed_on_and_its_trace_kept() {
 /// As Ctrl-C in a terminal does: the signal goes to everybody at once.
 #[test]
 fn an_interrupted_recording_keeps_what_was_seen() {
-    if !can_trace("an_interrupted_recording_keeps_what_was_seen") {
+    if !can_trace() {
         return;
     }
     let folder = folder();
@@ -131,7 +126,7 @@ fn an_interrupted_recording_keeps_what_was_seen() {
 
 #[test]
 fn names_are_told_only_when_asked_for() {
-    if !can_trace("names_are_told_only_when_asked_for") {
+    if !can_trace() {
         return;
     }
     let folder = folder();
@@ -143,7 +138,7 @@ fn names_are_told_only_when_asked_for() {
         (Some("--names"), Names::All),
         (Some("--names=all"), Names::All),
     ] {
-        let mut command = lab(folder.path());
+        let mut command = command(folder.path());
         command.args(["record", "--force", "-o", "own.trace"]);
         command.args(option);
         // The name is not in the command line.
@@ -189,7 +184,7 @@ fn names_are_told_only_when_asked_for() {
 #[test]
 fn a_missing_strace_is_told() {
     let folder = folder();
-    let output = lab(folder.path())
+    let output = command(folder.path())
         .env("PATH", folder.path())
         .args(["record", "-o", "own.trace", "--", "/bin/sh", "-c", "true"])
         .output()
@@ -215,7 +210,7 @@ cat log > "$2"
 
 fn run_with_impostor(folder: &Path, more: &[&str]) -> std::process::Output {
     let path = format!("{}:/usr/bin:/bin", folder.join("tools").display());
-    lab(folder)
+    command(folder)
         .env("PATH", path)
         .args(["record", "--force", "-o", "own.trace"])
         .args(more)

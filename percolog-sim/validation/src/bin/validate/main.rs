@@ -13,10 +13,10 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
-use percolog_cli::command_line::{self, Parsed};
+use percolog_cli::command_line::{self, Presentation};
 use percolog_cli::companion;
 use percolog_cli::failure::Failure;
-use percolog_cli::output::{Output, WIDTH};
+use percolog_cli::output::WIDTH;
 use percolog_sim::machine;
 use percolog_sim::model::{self, Coherence, Occupancy};
 use percolog_sim::run::{Run, Simulation};
@@ -47,13 +47,8 @@ struct Arguments {
           value_parser = clap::value_parser!(u64).range(0..=1_000_000))]
     run_ahead: u64,
 
-    /// Print data as JSON instead of text
-    #[arg(long)]
-    json: bool,
-
-    /// Print without colours (also: NO_COLOR in the environment)
-    #[arg(long)]
-    no_color: bool,
+    #[command(flatten)]
+    presentation: Presentation,
 }
 
 fn experiment_parser() -> clap::builder::PossibleValuesParser {
@@ -64,21 +59,12 @@ fn experiment_parser() -> clap::builder::PossibleValuesParser {
 const TIMEOUT: Duration = Duration::from_secs(300);
 
 fn main() -> ExitCode {
-    let result = command_line::parse::<Arguments>().and_then(|parsed| match parsed {
-        Parsed::Run(arguments) => {
-            let mut output = Output::new(arguments.no_color, arguments.json);
-            run(&arguments, &mut output)
-        }
-        Parsed::Explain(text) => Output::new(true, false).write(&text),
-    });
-    match result {
-        Ok(()) => ExitCode::SUCCESS,
-        Err(failure) => failure.report("validate"),
-    }
+    command_line::run(run)
 }
 
 /// Runs the command; it fails if a figure is missed and nobody knows why.
-fn run(arguments: &Arguments, output: &mut Output) -> Result<(), Failure> {
+fn run(arguments: &Arguments) -> Result<(), Failure> {
+    let output = &mut arguments.presentation.output();
     let guest = companion::beside("validation-guest", "--package percolog-validation")?;
     let mut simulator = Simulator::new(guest, arguments.run_ahead)?;
     let chosen = |experiment: &Experiment| {
