@@ -37,7 +37,8 @@ impl Failure {
             }
             Self::Output(error) => (format!("cannot write the output: {error}"), 1),
         };
-        complain(&format!("{command}: {}", one_line(&line)));
+        let words: Vec<&str> = line.split_whitespace().collect();
+        complain(&format!("{command}: {}", words.join(" ")));
         ExitCode::from(code)
     }
 }
@@ -45,32 +46,5 @@ impl Failure {
 impl From<io::Error> for Failure {
     fn from(error: io::Error) -> Self {
         Self::Output(error)
-    }
-}
-
-/// The text on one line, and nothing in it that a terminal would obey: names of files and what programs have said are in it.
-fn one_line(text: &str) -> String {
-    let line = text.split_whitespace().collect::<Vec<_>>().join(" ");
-    let mut shown = String::with_capacity(line.len());
-    for sign in line.chars() {
-        if sign.is_control() {
-            shown.extend(sign.escape_default());
-        } else {
-            shown.push(sign);
-        }
-    }
-    shown
-}
-
-#[cfg(test)]
-mod tests {
-    use super::one_line;
-
-    #[test]
-    fn a_line_gives_a_terminal_no_orders() {
-        assert_eq!(
-            one_line("no\n\tsuch µ \u{1b}[2J\u{9b}1m"),
-            "no such µ \\u{1b}[2J\\u{9b}1m"
-        );
     }
 }

@@ -8,7 +8,7 @@ use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use serde::Serialize;
 
 use crate::failure::Failure;
-use crate::terminal::legible;
+use crate::terminal::{controls_terminal, harmless, legible};
 
 /// The widest line the command writes to a terminal.
 pub const WIDTH: usize = 100;
@@ -26,6 +26,29 @@ pub fn bar() -> ProgressBar {
         bar.set_style(style.progress_chars("=> "));
     }
     bar
+}
+
+/// What `console` writes before and behind text that stands out.
+const STYLES: [&str; 6] = [
+    "\u{1b}[0m",
+    "\u{1b}[1m",
+    "\u{1b}[2m",
+    "\u{1b}[31m",
+    "\u{1b}[32m",
+    "\u{1b}[33m",
+];
+
+/// JSON with all control characters escaped; `serde_json` leaves some of them as they are.
+fn escaped_json(text: &str) -> String {
+    let mut json = String::with_capacity(text.len());
+    for sign in text.chars() {
+        if controls_terminal(sign) {
+            json.push_str(&format!("\\u{:04x}", u32::from(sign)));
+        } else {
+            json.push(sign);
+        }
+    }
+    json
 }
 
 /// Standard output.
@@ -50,13 +73,15 @@ impl Output {
         self.json
     }
 
-    /// Writes text as it is; to a terminal that shows ASCII only, as that.
+    /// Writes text; to a terminal that shows ASCII only, as that. Control characters are escaped ([`harmless`]), but for the styles of
+    /// [`strong`](Self::strong) and the like.
     ///
     /// # Errors
     /// The output cannot be written.
     pub fn write(&mut self, text: &str) -> Result<(), Failure> {
         let mut stdout = io::stdout().lock();
-        stdout.write_all(legible(text, stdout.is_terminal()).as_bytes())?;
+        let text = self.escaped(text);
+        stdout.write_all(legible(&text, stdout.is_terminal()).as_bytes())?;
         stdout.flush()?;
         Ok(())
     }
@@ -77,7 +102,7 @@ impl Output {
         let text = serde_json::to_string_pretty(value).map_err(|error| {
             Failure::Work(format!("cannot express the result as JSON: {error}"))
         })?;
-        self.line(&text)
+        self.line(&escaped_json(&text))
     }
 
     /// Text that stands out: headings.
@@ -105,8 +130,72 @@ impl Output {
         self.styled(Style::new().red().bold(), text)
     }
 
+    /// The text, with all control characters escaped but those of the styles, if this output has colours.
+    fn escaped(&self, text: &str) -> String {
+        let mut escaped = String::with_capacity(text.len());
+        let mut rest = text;
+        while !rest.is_empty() {
+            let style = STYLES.iter().find(|style| rest.starts_with(**style));
+            if let Some(style) = style.filter(|_| self.colours) {
+                escaped.push_str(style);
+                rest = &rest[style.len()..];
+            } else {
+                let next = rest
+                    .char_indices()
+                    .find(|&(at, sign)| at > 0 && sign == '\u{1b}')
+                    .map_or(rest.len(), |(at, _)| at);
+                escaped.push_str(&harmless(&rest[..next]));
+                rest = &rest[next..];
+            }
+        }
+        escaped
+    }
+
     fn styled(&self, style: Style, text: &str) -> String {
         // `force_styling` decides for this text alone: `console` would otherwise judge for itself.
         style.force_styling(self.colours).apply_to(text).to_string()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn output(colours: bool) -> Output {
+        Output {
+            json: false,
+            colours,
+        }
+    }
+
+    #[test]
+    fn own_styles_reach_the_terminal_and_escape_sequences_of_others_do_not() {
+        let coloured = output(true);
+        let styles = [
+            Output::strong,
+            Output::faint,
+            Output::good,
+            Output::warning,
+            Output::bad,
+        ];
+        for style in styles {
+            let text = style(&coloured, "x");
+            assert!(text.contains('\u{1b}'));
+            assert_eq!(coloured.escaped(&text), text);
+        }
+        let foreign = "µ \u{1b}]0;title\u{7}\u{1b}[2J";
+        let shown = "µ \\u{1b}]0;title\\u{7}\\u{1b}[2J";
+        assert_eq!(coloured.escaped(foreign), shown);
+        assert_eq!(output(false).escaped("\u{1b}[1mx"), "\\u{1b}[1mx");
+    }
+
+    #[test]
+    fn json_has_no_control_characters_and_means_the_same() {
+        let value = "\u{1b}[2J\u{9b}\u{7f}\u{202e}\n";
+        let text = serde_json::to_string(value).expect("a string has a form in JSON");
+        let escaped = escaped_json(&text);
+        assert!(!escaped.contains(controls_terminal), "{escaped:?}");
+        let read: String = serde_json::from_str(&escaped).expect("it is JSON");
+        assert_eq!(read, value);
     }
 }

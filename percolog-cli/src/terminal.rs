@@ -1,4 +1,5 @@
-//! What a terminal is written: on stderr without panicking when nobody reads it, in ASCII where it shows nothing else.
+//! What a terminal is written: on stderr without panicking when nobody reads it, in ASCII where it shows nothing else, and no escape
+//! sequences of others.
 
 use std::borrow::Cow;
 use std::io::{self, IsTerminal, Write};
@@ -7,12 +8,35 @@ use std::io::{self, IsTerminal, Write};
 pub fn to_stderr(text: &str) {
     let mut stderr = io::stderr().lock();
     // Not `eprint!`, which panics when nobody reads stderr; there is nowhere left to complain to then.
-    let _ = stderr.write_all(legible(text, stderr.is_terminal()).as_bytes());
+    let _ = stderr.write_all(legible(&harmless(text), stderr.is_terminal()).as_bytes());
 }
 
 /// Writes a line there: for warnings, and what went wrong.
 pub fn complain(line: &str) {
     to_stderr(&format!("{line}\n"));
+}
+
+/// The text, with control characters as `\u{…}`, except line breaks and tabs: for text from outside, such as names of files and symbols, headers of
+/// files, and what other programs have printed.
+pub fn harmless(text: &str) -> Cow<'_, str> {
+    if !text.contains(controls_terminal) {
+        return Cow::Borrowed(text);
+    }
+    let mut shown = String::with_capacity(text.len());
+    for sign in text.chars() {
+        if controls_terminal(sign) {
+            shown.extend(sign.escape_unicode());
+        } else {
+            shown.push(sign);
+        }
+    }
+    Cow::Owned(shown)
+}
+
+/// Whether this character controls a terminal: it moves the cursor, begins an escape sequence, or changes the direction of text.
+pub(crate) fn controls_terminal(sign: char) -> bool {
+    let direction = matches!(sign, '\u{61c}' | '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}');
+    direction || (sign.is_control() && sign != '\n' && sign != '\t')
 }
 
 /// The text, as the reader's terminal can show it.
@@ -59,6 +83,15 @@ mod tests {
         assert!(!shows(&[("LANG", "C")]));
         assert!(!shows(&[("LC_ALL", "POSIX"), ("LANG", "en_GB.UTF-8")]));
         assert!(!shows(&[("LC_CTYPE", "de_DE.ISO-8859-1")]));
+    }
+
+    #[test]
+    fn control_characters_are_escaped() {
+        assert_eq!(
+            harmless("µ\n\t\u{1b}[2J\u{9b}1m\r\u{202e}x"),
+            "µ\n\t\\u{1b}[2J\\u{9b}1m\\u{d}\\u{202e}x"
+        );
+        assert!(matches!(harmless("10 µs\n"), Cow::Borrowed(_)));
     }
 
     #[test]

@@ -10,6 +10,7 @@ use percolog_sim::what_if::{self, Incomparable};
 use super::how::{came_to_an_end, start};
 use percolog_cli::failure::Failure;
 use percolog_cli::output::bar;
+use percolog_cli::terminal::harmless;
 
 /// How many objects are tried if nobody says how many.
 const OBJECTS: usize = 3;
@@ -75,7 +76,9 @@ impl WhatIf {
                 1 => format!("{:#x} and another line of its object", line.address),
                 more => format!("{:#x} and {more} more lines of its object", line.address),
             };
-            bar.set_message(format!("what if {what} ({name}) cost nothing"));
+            bar.set_message(
+                harmless(&format!("what if {what} ({name}) cost nothing")).into_owned(),
+            );
             bar.tick();
             // That the program cannot be run a second time is no reason to say nothing of the first.
             let found = start(&candidate.simulation(&patient), command)

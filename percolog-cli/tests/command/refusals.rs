@@ -1,6 +1,6 @@
 //! What the user typed wrongly.
 
-use crate::{assert_fine, assert_plain_and_narrow, assert_refused, folder, run};
+use crate::{assert_fine, assert_plain_and_narrow, assert_refused, folder, run, stderr};
 
 #[test]
 fn unknown_names_are_refused_with_the_nearest_one() {
@@ -52,6 +52,24 @@ fn a_refusal_gives_the_terminal_no_orders() {
     let folder = folder();
     let refused = run(folder.path(), &["demo", "--output", "no\u{1b}[2Jx/y"]);
     assert_refused(&refused, "no\\u{1b}[2Jx/y");
+}
+
+#[test]
+fn escape_sequences_that_were_typed_do_not_reach_the_terminal() {
+    let folder = folder();
+    for arguments in [
+        &["\u{1b}[2Jdemo"][..],
+        &["sim", "diff", "\u{1b}[2Ja.json", "b.json"],
+        &["sim", "machines", "\u{9b}2J"],
+    ] {
+        let refused = run(folder.path(), arguments);
+        assert_refused(&refused, "");
+        let message = stderr(&refused);
+        let order = message
+            .chars()
+            .find(|sign| sign.is_control() && *sign != '\n');
+        assert_eq!(order, None, "{message:?}");
+    }
 }
 
 #[test]

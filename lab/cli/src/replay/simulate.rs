@@ -7,6 +7,7 @@ use percolog_cells::Values;
 use percolog_cli::companion;
 use percolog_cli::failure::Failure;
 use percolog_cli::output;
+use percolog_cli::terminal::harmless;
 use percolog_papers::replay::Load;
 use percolog_papers::subsystem::Implementation;
 use percolog_sim::machine;
@@ -100,12 +101,13 @@ pub(super) fn run(
             },
         });
         for (row, &implementation) in made_of.iter().enumerate() {
-            bar.set_message(format!(
+            let message = format!(
                 "{}, {implementation}, {} cores of {}, simulated",
                 capital(load.subsystem().title()),
                 size.cores,
                 machine.name
-            ));
+            );
+            bar.set_message(harmless(&message).into_owned());
             let result = one(&cell, &parameters, load, implementation, size);
             bar.inc(1);
             let result = match result {

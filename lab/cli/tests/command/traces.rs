@@ -2,7 +2,7 @@
 
 use std::fs;
 
-use percolog_papers::trace::Trace;
+use percolog_papers::trace::{Description, Trace};
 use serde_json::Value;
 
 use crate::{assert_fine, assert_plain_and_narrow, assert_refused, folder, run};
@@ -108,6 +108,43 @@ fn damaged_traces_are_refused() {
     let mut longer = sound.clone();
     longer.push(0);
     refused(&longer, "follow the end");
+}
+
+#[test]
+fn escape_sequences_of_others_do_not_reach_the_terminal() {
+    let folder = folder();
+    let sound = Trace::bundled().expect("the built-in trace is sound");
+    let order = |what: &str| format!("{what} \u{1b}]0;title\u{7}\u{1b}[2J\u{9b}1m");
+    let foreign = Description {
+        command: order("command"),
+        package: order("package"),
+        recorded: order("recorded"),
+        recorder: order("recorder"),
+        page_size: 4096,
+        ..Description::default()
+    };
+    let trace = Trace::new(foreign, sound.files().to_vec(), sound.events().to_vec())
+        .expect("events and files are sound");
+    let bytes = trace.to_bytes().expect("it can be written");
+    fs::write(folder.path().join("own.trace"), bytes).expect("written");
+    let replay = ["replay", "own.trace", "--check-only", "--events", "100"];
+    for arguments in [&["trace", "info", "own.trace"][..], &replay] {
+        for format in [&[][..], &["--json"]] {
+            let text = assert_fine(&run(folder.path(), &[arguments, format].concat()));
+            let order = text.chars().find(|sign| sign.is_control() && *sign != '\n');
+            assert_eq!(order, None, "{arguments:?}: {text:?}");
+            assert!(text.contains("package"), "{text}");
+        }
+    }
+    let data = assert_fine(&run(
+        folder.path(),
+        &["trace", "info", "own.trace", "--json"],
+    ));
+    let info: Value = serde_json::from_str(&data).expect("the output is JSON");
+    assert_eq!(info["package"], order("package"));
+    fs::write(folder.path().join(order("a file")), "no trace").expect("written");
+    let refused = run(folder.path(), &["trace", "info", &order("a file")]);
+    assert_refused(&refused, "\\u{1b}[2J\\u{9b}1m: ");
 }
 
 #[test]
