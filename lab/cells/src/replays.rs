@@ -3,7 +3,7 @@
 use std::num::NonZeroU64;
 use std::time::Duration;
 
-use percolog_papers::loops;
+use percolog_papers::loops::{self, FILES, REGIONS};
 use percolog_papers::replay::{self, GuestReport, Load};
 use percolog_papers::subsystem::{Implementation, Subsystem};
 use percolog_papers::trace::Trace;
@@ -23,10 +23,6 @@ pub(super) const PROGRAMS: [Program; 2] = [
         run: update_ratios,
     },
 ];
-
-/// Parts of files that each process of fork-exit maps, and files that each of fork-truncate maps, as published.
-const REGIONS: u32 = 12;
-const FILES: u32 = 48;
 
 /// What is replayed.
 #[derive(Clone, Copy)]
@@ -52,9 +48,13 @@ const SOURCES: [(&str, Source); 7] = [
 ];
 
 fn recorded(name: &str) -> Result<Trace, ProgramError> {
-    Trace::named(name)
-        .unwrap_or_else(Trace::bundled)
-        .map_err(ProgramError::failed)
+    match Trace::named(name) {
+        Some(trace) => trace.map_err(ProgramError::failed),
+        None => Err(ProgramError::Failed(format!(
+            "no trace is called {name:?}; there are {}",
+            Trace::names().collect::<Vec<_>>().join(", ")
+        ))),
+    }
 }
 
 /// What is to be replayed, from the parameters.
@@ -73,34 +73,29 @@ fn load(given: &mut Given) -> Result<Load, ProgramError> {
         Source::ForkExit => {
             let processes = processes(given)?;
             let forks = given.number("forks", 1..=10_000)? as u32;
-            let trace = loops::fork_exit(processes, REGIONS, forks);
+            let trace = loops::fork_exit(processes, REGIONS, forks).map_err(ProgramError::failed);
             (trace, loops::set_up(processes, REGIONS))
         }
         Source::ForkTruncate => {
             let processes = processes(given)?;
             let forks = given.number("forks", 1..=10_000)? as u32;
             let each = given.number("forks_per_truncate", 1..=10_000)? as u32;
-            let trace = loops::fork_truncate(processes, FILES, forks, each);
+            let trace =
+                loops::fork_truncate(processes, FILES, forks, each).map_err(ProgramError::failed);
             (trace, loops::set_up(processes, FILES))
         }
-        Source::Recorded(_) | Source::File => {
-            let trace = match source {
-                Source::Recorded(name) => recorded(name)?,
-                _ => {
-                    let path = given.text("trace")?;
-                    Trace::open(path.as_ref())
-                        .map_err(|error| ProgramError::Failed(format!("{path}: {error}")))?
-                }
-            };
-            let events = given.optional_number("events", 1..=u64::from(u32::MAX))?;
-            let trace = match events {
-                Some(events) => loops::first(&trace, events as usize),
-                None => Ok(trace),
-            };
+        Source::Recorded(name) => (recorded(name), 0),
+        Source::File => {
+            let path = given.text("trace")?;
+            let trace = Trace::open(path.as_ref())
+                .map_err(|error| ProgramError::Failed(format!("{path}: {error}")));
             (trace, 0)
         }
     };
-    let trace = trace.map_err(ProgramError::failed)?;
+    let mut trace = trace?;
+    if let Some(events) = given.optional_number("events", 1..=u64::from(u32::MAX))? {
+        trace = loops::first(&trace, events as usize).map_err(ProgramError::failed)?;
+    }
     let every = given.optional_number("reads_every", 0..=u64::MAX)?;
     Ok(Load::new(&trace, subsystem, every.and_then(NonZeroU64::new)).after(set_up))
 }
@@ -169,4 +164,33 @@ fn update_ratios(given: &mut Given) -> Result<Values, ProgramError> {
             );
     }
     Ok(values)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_first_events_of_a_loop_are_a_load_too() {
+        let events = |more: &str| {
+            let pairs = "threads=1 warm_up=0 cycles=1 source=fork-exit processes=2 forks=5";
+            let pairs = pairs.split(' ').chain(more.split_whitespace());
+            let mut given = Given::parse(pairs).expect("they are pairs");
+            let events = load(&mut given).expect("there is such a loop").events();
+            given.finish().expect("all of them were taken");
+            events
+        };
+        assert!(events("events=30") < events(""));
+    }
+
+    #[test]
+    fn a_name_that_no_trace_has_is_refused() {
+        let refused = recorded("nobody").map(|_| ()).expect_err("there is none");
+        assert!(refused.to_string().contains("nobody"), "{refused}");
+        for (_, source) in SOURCES {
+            if let Source::Recorded(name) = source {
+                assert!(recorded(name).is_ok(), "{name}");
+            }
+        }
+    }
 }

@@ -20,12 +20,18 @@ const BASE: u64 = 1 << 32;
 /// Microseconds from one round to the next.
 const ROUND: u64 = 1000;
 
+/// The parts of files that each process of [`fork_exit`] maps, as published: what a small C program has, which is text, constants,
+/// relocated constants and data of each of three files.
+pub const REGIONS: u32 = 12;
+/// The files that each process of [`fork_truncate`] maps, as published.
+pub const FILES: u32 = 48;
+
 /// Each process forks a child that exits at once, again and again (S. Boyd-Wickizer, *Optimizing Communication
 /// Bottlenecks in Multiprocessor Operating System Kernels*, section 3.2).
 ///
 /// A first process starts `processes` others, each of which maps `regions` parts of three shared files (a program, the C
-/// library, the loader, in turn). Then each of them forks a child, and every child exits, `forks_each` times. 12 regions
-/// are what a small C program has: text, constants, relocated constants and data of each of the three.
+/// library, the loader, in turn). Then each of them forks a child, and every child exits, `forks_each` times. The thesis has
+/// [`REGIONS`].
 ///
 /// # Errors
 /// When all that is more than a trace may amount to ([`MAX_MAPPINGS`]).

@@ -91,7 +91,7 @@ impl Gain {
 }
 
 /// The gain to remember: the measured one, unless only the simulated one is any.
-pub(super) fn headline(title: &str, gains: &[Gain]) -> Option<Headline> {
+fn headline(title: &str, gains: &[Gain]) -> Option<Headline> {
     let told = gains
         .iter()
         .find(|gain| gain.is_one())
@@ -107,8 +107,14 @@ pub(super) fn headline(title: &str, gains: &[Gain]) -> Option<Headline> {
     })
 }
 
+/// Adds to a section what it says of gains, behind what its measurements themselves gave to say.
+pub(super) fn tell(section: &mut Section, gains: &[Gain], moved: &[Moved]) {
+    section.findings.extend(findings(gains, moved));
+    section.headline = headline(section.title, gains);
+}
+
 /// Sentences about a subsystem.
-pub(super) fn findings(gains: &[Gain], moved: &[Moved]) -> Vec<String> {
+fn findings(gains: &[Gain], moved: &[Moved]) -> Vec<String> {
     let mut findings: Vec<String> = gains
         .iter()
         .map(|gain| {
@@ -146,4 +152,26 @@ pub(super) fn findings(gains: &[Gain], moved: &[Moved]) -> Vec<String> {
 /// `35 %`.
 pub(super) fn percent(share: f64) -> String {
     format!("{:.0} %", share * 100.0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::report::examples;
+
+    #[test]
+    fn what_the_measurements_gave_to_say_stays() {
+        let mut section = examples::section();
+        let before = section.findings.clone();
+        let made_of = [
+            Implementation::Mutex,
+            Implementation::Oplog,
+            Implementation::RwLock,
+        ];
+        let gains = of(&section, &made_of, 2);
+        tell(&mut section, &gains, &[]);
+        assert_eq!(section.findings[..before.len()], before);
+        assert_eq!(section.findings.len(), before.len() + 1);
+        assert!(section.headline.is_some());
+    }
 }

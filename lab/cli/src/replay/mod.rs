@@ -170,23 +170,18 @@ pub(crate) fn run(arguments: &Arguments, output: &mut Output) -> Result<(), Fail
 
     let described = source.described();
     let mut page = None;
-    let mut report = Report {
-        title: "What a recorded program would gain",
-        subject: source.title(),
-        version: env!("CARGO_PKG_VERSION"),
-        machine: machine_of(host),
-        cell_milliseconds: arguments.cell_ms,
-        cells: measure::CELLS,
-        sections: Vec::new(),
-    };
     if let Some(destination) = destination {
-        report.sections = sheets.iter().map(|sheet| sheet.section.clone()).collect();
-        page = Some(
-            destination
-                .write(&page::html(&report))?
-                .display()
-                .to_string(),
-        );
+        let report = Report {
+            title: "What a recorded program would gain",
+            subject: source.title(),
+            version: env!("CARGO_PKG_VERSION"),
+            machine: machine_of(host),
+            cell_milliseconds: arguments.cell_ms,
+            cells: measure::CELLS,
+            sections: sheets.iter().map(|sheet| sheet.section.clone()).collect(),
+        };
+        let written = destination.write(&page::html(&report))?;
+        page = Some(written.display().to_string());
     }
     if output.is_json() {
         return output.data(&Replayed {
@@ -270,8 +265,7 @@ impl Arguments {
             moved = simulate::run(source, load, &made_of, machine, &mut section)?;
         }
         let gains = gain::of(&section, &made_of, host.cpus);
-        section.findings = gain::findings(&gains, &moved);
-        section.headline = gain::headline(section.title, &gains);
+        gain::tell(&mut section, &gains, &moved);
         Ok(Sheet {
             subsystem: load.subsystem().name(),
             objects: load.objects(),

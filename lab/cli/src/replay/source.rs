@@ -9,7 +9,7 @@ use clap::ValueEnum;
 use percolog_cli::failure::Failure;
 use percolog_cli::format::{plural, wrap};
 use percolog_cli::output::Output;
-use percolog_papers::loops;
+use percolog_papers::loops::{self, FILES, REGIONS};
 use percolog_papers::replay::Load;
 use percolog_papers::subsystem::Subsystem;
 use percolog_papers::trace::{Trace, TraceError};
@@ -62,11 +62,6 @@ pub(super) enum Loop {
     /// The same with 48 files that all map, and truncates of them in between (section 8.2)
     ForkTruncate,
 }
-
-/// Parts of files that each process of fork-exit maps.
-const REGIONS: u32 = 12;
-/// Files that each process of fork-truncate maps, as published.
-const FILES: u32 = 48;
 
 fn too_much(error: TraceError) -> Failure {
     Failure::Input(format!("{error}; ask for less with --processes or --forks"))
@@ -227,6 +222,10 @@ impl Source {
                 let forks = arguments.forks_per_truncate;
                 give("forks_per_truncate", forks.to_string());
             }
+            if let Some(events) = arguments.events {
+                // As many as a cell accepts, and more than any trace has.
+                give("events", events.min(u64::from(u32::MAX)).to_string());
+            }
         } else if let Some(file) = file {
             let path = file.path().to_str().ok_or_else(|| {
                 Failure::Input(
@@ -241,5 +240,39 @@ impl Source {
         }
         give("work", arguments.work.to_string());
         Ok(parameters)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The simulated cell makes a loop itself: it must be told all that this process knows of it.
+    #[test]
+    fn a_cell_replays_as_many_events_of_a_loop() {
+        let chosen = Chosen {
+            r#loop: Some(Loop::ForkTruncate),
+            processes: 2,
+            forks: 5,
+            forks_per_truncate: 3,
+            events: Some(30),
+            truncate_every: Some(7),
+            ..Chosen::default()
+        };
+        let source = Source::open(&chosen).expect("there is such a loop");
+        let file = source.file().expect("none is needed");
+        let parameters = source.parameters(file.as_ref()).expect("no path is in it");
+        assert_eq!(
+            parameters,
+            [
+                "source=fork-truncate",
+                "processes=2",
+                "forks=5",
+                "forks_per_truncate=3",
+                "events=30",
+                "reads_every=7",
+                "work=0"
+            ]
+        );
     }
 }

@@ -9,14 +9,12 @@ use serde::Serialize;
 
 use percolog_cli::format;
 
-/// Everything one run of `lab replay` found.
-#[derive(Debug, Serialize)]
+/// Everything that the page of one run of `lab replay` shows.
+#[derive(Debug)]
 pub(crate) struct Report {
     /// What it is about, as a heading.
-    #[serde(skip)]
     pub(crate) title: &'static str,
     /// What was looked at, if that is not this machine alone.
-    #[serde(skip)]
     pub(crate) subject: String,
     /// The version of this command.
     pub(crate) version: &'static str,
@@ -31,7 +29,7 @@ pub(crate) struct Report {
 }
 
 /// The machine a report is about.
-#[derive(Debug, Serialize)]
+#[derive(Debug)]
 pub(crate) struct Machine {
     pub(crate) processor: String,
     pub(crate) cpus: usize,
