@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 use clap::builder::PossibleValuesParser;
 use percolog_bench::mixture::Subject;
 use percolog_figures::run::{Cell, Laboratory};
-use percolog_figures::store::{CellFields, Found, Host};
+use percolog_figures::store::{Found, Host};
 use percolog_sim::machine;
 
 use crate::figures;
@@ -254,7 +254,7 @@ fn found(laboratory: &Laboratory, subject: &Subject, threads: usize, cell: Cell)
         contender: subject.name().to_owned(),
         x: threads as u64,
         row: None,
-        cell: CellFields::from(cell),
+        cell,
         values,
         seconds: started.elapsed().as_secs_f64(),
         failure,

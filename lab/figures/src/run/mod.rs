@@ -83,7 +83,7 @@ impl Task<'_> {
 fn is_of(found: &Found, place: &Place) -> bool {
     found.contender == place.contender
         && (found.x, found.row) == (place.x, place.row)
-        && found.cell.is(&place.cell)
+        && found.cell == place.cell
 }
 
 /// Makes the figures, and keeps each cell's result at once. First what is simulated, on all processors at a time: it is the same however busy the
@@ -227,7 +227,7 @@ impl Work<'_, '_> {
             let wanted = |place: &&Place| only.is_none_or(|only| *only == place.cell);
             for place in missing(task).filter(wanted) {
                 let cells = self.tasks.iter().flat_map(|other| &other.results.cells);
-                let mut same = cells.filter(|found| found.cell.is(&place.cell));
+                let mut same = cells.filter(|found| found.cell == place.cell);
                 if let Some(same) = same.next() {
                     let found = Found {
                         skipped: same.skipped,

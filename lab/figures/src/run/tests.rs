@@ -88,10 +88,9 @@ fn an_interrupted_run_goes_on_where_it_was() {
     assert_eq!(progress.told, (all.len() - 2, 2));
     assert_eq!(results.cells.len(), all.len());
     let wanted: u32 = all.iter().map(|place| place.cell.repetitions).sum();
-    // The cell that was under way is run again.
-    let twice = all.iter().map(|place| place.cell.repetitions).max();
-    let most = (wanted + twice.unwrap_or(0)) as usize;
-    assert!((wanted as usize..=most).contains(&runs(&folder)));
+    // Cells that were run before anybody saw that it is interrupted are run again: on a busy machine any number of them.
+    let wanted = wanted as usize;
+    assert!((wanted..=2 * wanted).contains(&runs(&folder)));
 
     // All is there.
     let mut progress = Until::default();

@@ -56,7 +56,7 @@ pub struct Found {
     pub row: Option<u64>,
     /// What was run.
     #[serde(flatten)]
-    pub cell: CellFields,
+    pub cell: Cell,
     /// What each repetition gave.
     pub values: Vec<Values>,
     /// Seconds that all of them took.
@@ -69,54 +69,6 @@ pub struct Found {
     pub skipped: bool,
 }
 
-/// A [`Cell`], among the fields of what was found.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub struct CellFields {
-    /// The machine: `here`, or a simulated one.
-    pub machine: String,
-    /// What was run.
-    pub program: String,
-    /// With which parameters.
-    pub parameters: std::collections::BTreeMap<String, String>,
-    /// How often it was to be run.
-    pub repetitions: u32,
-}
-
-impl From<Cell> for CellFields {
-    fn from(cell: Cell) -> Self {
-        let Cell {
-            machine,
-            program,
-            parameters,
-            repetitions,
-        } = cell;
-        Self {
-            machine,
-            program,
-            parameters,
-            repetitions,
-        }
-    }
-}
-
-impl CellFields {
-    /// Whether it is this cell.
-    #[must_use]
-    pub fn is(&self, cell: &Cell) -> bool {
-        (
-            &self.machine,
-            &self.program,
-            &self.parameters,
-            self.repetitions,
-        ) == (
-            &cell.machine,
-            &cell.program,
-            &cell.parameters,
-            cell.repetitions,
-        )
-    }
-}
-
 impl Found {
     /// What was found of the cell in this place.
     #[must_use]
@@ -125,7 +77,7 @@ impl Found {
             contender: place.contender.clone(),
             x: place.x,
             row: place.row,
-            cell: place.cell.clone().into(),
+            cell: place.cell.clone(),
             values,
             seconds,
             failure,
@@ -383,7 +335,7 @@ pub(crate) mod tests {
             contender: contender.to_owned(),
             x,
             row: None,
-            cell: CellFields {
+            cell: Cell {
                 machine: "here".to_owned(),
                 program: "counters".to_owned(),
                 parameters: BTreeMap::from([("threads".to_owned(), x.to_string())]),

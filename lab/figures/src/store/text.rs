@@ -9,8 +9,8 @@ use std::collections::BTreeMap;
 use percolog_cells::Values;
 use serde::{Deserialize, Serialize};
 
-use super::{Build, CellFields, Found, Host, Results, VERSION};
-use crate::plan::Size;
+use super::{Build, Found, Host, Results, VERSION};
+use crate::plan::{Cell, Size};
 
 /// Why a text is none of results.
 #[derive(Debug, PartialEq)]
@@ -118,7 +118,7 @@ impl Number {
 }
 
 impl Part {
-    fn of(cell: &CellFields) -> Self {
+    fn of(cell: &Cell) -> Self {
         Self {
             machine: Some(cell.machine.clone()),
             program: Some(cell.program.clone()),
@@ -361,7 +361,7 @@ fn read_figure<'t>(
             contender: line.of,
             x: line.x,
             row: line.row,
-            cell: CellFields {
+            cell: Cell {
                 machine,
                 program,
                 parameters: part.with,
@@ -413,7 +413,7 @@ mod tests {
             contender: "another".to_owned(),
             x: 9,
             row: None,
-            cell: CellFields {
+            cell: Cell {
                 parameters: BTreeMap::from([("threads".to_owned(), "7".to_owned())]),
                 ..skipped
             },
