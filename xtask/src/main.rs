@@ -142,12 +142,12 @@ fn run(command: Command) -> Result<bool> {
             Ok(report.finish())
         }
         Command::Full { options, selection } => {
-            let steps = steps::all(&mutate::read(&workspace.root)?);
+            let steps = options.chosen(steps::all(&mutate::read(&workspace.root)?));
             if selection.show(&workspace, &steps)? {
                 return Ok(true);
             }
             let (tools, mut report) = prepare(&workspace, &options, true)?;
-            selection.run(&workspace, &tools, &mut report, &options.chosen(steps))?;
+            selection.run(&workspace, &tools, &mut report, &steps)?;
             Ok(report.finish())
         }
         Command::Lab { arguments } => programs::laboratory(&workspace, &arguments),

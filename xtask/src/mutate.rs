@@ -240,26 +240,49 @@ pub(crate) fn groups(mutations: &[Mutation]) -> Vec<Group> {
 
 /// What decides whether tests notice: what is broken, what it is built on, and the tests.
 fn paths(subject: &str, mutations: &[Mutation]) -> Vec<String> {
-    let mut paths = BTreeSet::from(["Cargo.lock".to_owned(), subject.to_owned()]);
-    match subject.strip_prefix("percolog/src/") {
-        Some(module) => {
-            let below = layers::below(module.trim_end_matches(".rs"));
-            paths.extend(below.map(|module| format!("percolog/src/{module}")));
+    /// What the laboratory is built on.
+    const PRODUCT: [&str; 5] = [
+        "percolog/src",
+        "percolog-cli",
+        "percolog-roi",
+        "percolog-sim",
+        "telemetry",
+    ];
+    let mut paths = BTreeSet::from(["Cargo.toml".to_owned(), "Cargo.lock".to_owned()]);
+    let mut add = |more: &[&str]| paths.extend(more.iter().map(|&path| path.to_owned()));
+    add(&[subject]);
+    match subject {
+        "percolog-roi" => {}
+        "percolog-sim" => add(&["percolog-roi"]),
+        "percolog-cli" => add(&["percolog/src", "percolog-roi", "percolog-sim/src"]),
+        "xtask" => {}
+        "percolog-sim/validation" => add(&[
+            "percolog/src",
+            "percolog-cli",
+            "percolog-roi",
+            "percolog-sim/src",
+        ]),
+        _ if subject.starts_with("telemetry/") => add(&["percolog/src", "telemetry/instruments"]),
+        _ => match subject.strip_prefix("percolog/src/") {
+            Some(module) => {
+                for module in layers::below(module.trim_end_matches(".rs")) {
+                    add(&[&format!("percolog/src/{module}")]);
+                }
+            }
+            None => add(&["percolog/src"]),
+        },
+    }
+    for mutation in mutations {
+        if mutation.test.contains("-p percolog ") && mutation.test.contains(" --test ") {
+            add(&["percolog/tests"]);
         }
-        // The simulator and the marks know nothing of the library.
-        None if ["percolog-sim", "percolog-roi"].contains(&subject) => {}
-        None => paths.extend(["percolog/src".to_owned()]),
-    }
-    if mutations.iter().any(|mutation| {
-        mutation.test.contains("-p percolog ") && mutation.test.contains(" --test ")
-    }) {
-        paths.insert("percolog/tests".to_owned());
-    }
-    if mutations
-        .iter()
-        .any(|mutation| mutation.test.contains("lab/Cargo.toml"))
-    {
-        paths.insert("lab".to_owned());
+        if mutation.test.contains("--test transfers") {
+            add(&["percolog-roi", "percolog-sim"]);
+        }
+        if mutation.test.contains("lab/Cargo.toml") {
+            add(&["lab"]);
+            add(&PRODUCT);
+        }
     }
     paths.into_iter().collect()
 }

@@ -1,8 +1,9 @@
 //! Running another program with a time limit, with everything it prints kept in order.
 
+use std::ffi::OsString;
 use std::fs::{self, File};
 use std::io::{self, Read, Write};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus};
 use std::sync::mpsc;
 use std::thread;
@@ -46,7 +47,17 @@ pub(crate) fn forget(command: &mut Command) -> &mut Command {
             command.env_remove(name);
         }
     }
+    if let Some(target) = target_folder(std::env::var_os("CARGO_TARGET_DIR")) {
+        command.env("CARGO_TARGET_DIR", target);
+    }
     command
+}
+
+/// The folder that a relative `CARGO_TARGET_DIR` means here: a command that runs elsewhere would take it for another.
+fn target_folder(set: Option<OsString>) -> Option<PathBuf> {
+    let set = PathBuf::from(set?);
+    let relative = set.is_relative() && !set.as_os_str().is_empty();
+    relative.then(|| std::path::absolute(set).ok()).flatten()
 }
 
 /// The command as one would type it.
@@ -249,6 +260,15 @@ mod tests {
         {
             thread::sleep(Duration::from_millis(10));
         }
+    }
+
+    #[test]
+    fn a_relative_target_folder_is_that_of_who_started_this() {
+        let here = std::env::current_dir().unwrap();
+        assert_eq!(target_folder(Some("out".into())), Some(here.join("out")));
+        assert_eq!(target_folder(Some("/out".into())), None);
+        assert_eq!(target_folder(Some("".into())), None);
+        assert_eq!(target_folder(None), None);
     }
 
     #[test]

@@ -75,7 +75,7 @@ fn measured(choice: Choice, rounds: u64) -> Option<Measured> {
         // Without optimization, setting a bit atomically is a loop that first reads the word: one more transfer, which nobody ships.
         let _ = writeln!(
             io::stderr(),
-            "SKIPPED: counts lines of optimized code only: cargo test --release --manifest-path lab/Cargo.toml -p percolog-papers --test transfers"
+            "ELSEWHERE: counts lines of optimized code only: cargo test --release --manifest-path lab/Cargo.toml -p percolog-papers --test transfers"
         );
         return None;
     }

@@ -1,5 +1,7 @@
 //! The published schema is true: reports are what it says, and it says all that is in them.
 
+use std::io::Write as _;
+
 use serde_json::{Value, json};
 
 use super::examples::{known, run};
@@ -70,7 +72,11 @@ fn a_real_report_is_what_the_schema_says() {
     if let Err(error) = crate::run::available() {
         let required = std::env::var_os("PERCOLOG_SIM_REQUIRED").is_some_and(|set| set == "1");
         assert!(!required, "{error}");
-        eprintln!("SKIPPED: {error}");
+        // Past the harness, which keeps to itself what a test that passes prints.
+        let _ = writeln!(
+            std::io::stderr(),
+            "SKIPPED: a_real_report_is_what_the_schema_says: {error}"
+        );
         return;
     }
     let run = Simulation::new(Machine::flat("flat", 2))

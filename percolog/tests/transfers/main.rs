@@ -103,7 +103,7 @@ fn measure_with(assertion: &Assertion, workload: impl FnOnce()) -> Option<Measur
         SAID.call_once(|| {
             let _ = writeln!(
                 io::stderr(),
-                "SKIPPED: transfers: lines of optimized code only are counted: cargo test --release -p percolog --test transfers"
+                "ELSEWHERE: transfers: lines of optimized code only are counted: cargo test --release -p percolog --test transfers"
             );
         });
         return None;

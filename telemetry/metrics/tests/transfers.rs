@@ -53,7 +53,7 @@ fn moved(update: Update) -> Option<f64> {
         let test = std::thread::current().name().unwrap_or_default().to_owned();
         let _ = writeln!(
             io::stderr(),
-            "SKIPPED: {test}: counts lines of optimized code only: cargo test --release -p percolog-metrics --test transfers"
+            "ELSEWHERE: {test}: counts lines of optimized code only: cargo test --release -p percolog-metrics --test transfers"
         );
         return None;
     }

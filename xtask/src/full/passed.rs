@@ -16,7 +16,7 @@ use crate::report::{Row, Verdict};
 #[derive(Clone, Debug, Deserialize, Serialize)]
 pub(super) struct Done {
     name: String,
-    /// "passed", "failed", or "skipped" where it or a part of it could not run at all.
+    /// "passed", "failed", or "skipped" where it, a part of it or one of its tests could not run.
     outcome: Outcome,
     tests_passed: u64,
     tests_failed: u64,
@@ -26,12 +26,13 @@ pub(super) struct Done {
     checked: Key,
 }
 
-#[derive(Clone, Copy, Debug, Deserialize, PartialEq, Eq, Serialize)]
+/// From the best to the worst: a step is as bad as its worst part.
+#[derive(Clone, Copy, Debug, Deserialize, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "lowercase")]
 enum Outcome {
     Passed,
-    Failed,
     Skipped,
+    Failed,
 }
 
 impl Done {
@@ -43,11 +44,12 @@ impl Done {
         for row in rows {
             counts += row.counts;
             took += row.took;
-            outcome = match (&row.verdict, outcome) {
-                (Verdict::Failed(_), _) | (_, Outcome::Failed) => Outcome::Failed,
-                (Verdict::Skipped(_), _) | (_, Outcome::Skipped) => Outcome::Skipped,
-                (Verdict::Passed, Outcome::Passed) => Outcome::Passed,
+            let of_row = match row.verdict {
+                Verdict::Failed(_) => Outcome::Failed,
+                Verdict::Passed if row.skips.is_empty() => Outcome::Passed,
+                Verdict::Passed | Verdict::Skipped(_) => Outcome::Skipped,
             };
+            outcome = outcome.max(of_row);
         }
         Self {
             name: name.to_owned(),
@@ -66,6 +68,11 @@ impl Done {
             failed: self.tests_failed,
             skipped: self.tests_skipped,
         }
+    }
+
+    /// Whether it has not failed, and has not passed either, since something that it needs is not here.
+    pub(super) fn is_incomplete(&self) -> bool {
+        self.outcome == Outcome::Skipped
     }
 
     pub(super) fn took(&self) -> Duration {
@@ -214,6 +221,20 @@ mod tests {
             passed.add(&Done::of("transfers", key("a"), &rows));
             assert!(passed.find("transfers", &key("a")).is_none());
         }
+    }
+
+    #[test]
+    fn a_step_is_not_kept_while_one_of_its_tests_has_skipped_itself() {
+        let mut passed = Passed::default();
+        let mut rows = [row(Verdict::Passed, 3), row(Verdict::Passed, 3)];
+        rows[0].skips.push("a test: no strace".to_owned());
+        let done = Done::of("cargo test", key("a"), &rows);
+        assert!(done.is_incomplete());
+        passed.add(&done);
+        assert!(passed.find("cargo test", &key("a")).is_none());
+        rows[0].skips.clear();
+        passed.add(&Done::of("cargo test", key("a"), &rows));
+        assert!(passed.find("cargo test", &key("a")).is_some());
     }
 
     #[test]

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::io::Write;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
+use std::process::{Command, Output, Stdio};
 
 use anyhow::{Context, Result, bail};
 
@@ -82,23 +82,29 @@ impl Tree {
         let mut child = command
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
             .spawn()
             .context("starting git")?;
-        if let Some(mut input) = child.stdin.take() {
-            input.write_all(text.as_bytes()).context("writing to git")?;
-        }
-        let output = child.wait_with_output().context("waiting for git")?;
-        Ok(String::from_utf8(output.stdout)?.trim().to_owned())
+        let written = match child.stdin.take() {
+            Some(mut input) => input.write_all(text.as_bytes()),
+            None => Ok(()),
+        };
+        // That it no longer reads is not why it failed.
+        let hash = read(&child.wait_with_output().context("waiting for git")?)
+            .context("`git hash-object` failed")?;
+        written.context("writing to git")?;
+        Ok(hash)
     }
 }
 
-/// The files that differ from those of a commit.
+/// The files that differ from those of a commit; of one that was renamed both names.
 pub(super) fn changed(root: &Path, base: &str) -> Result<Vec<String>> {
-    let committed = git(root, &["diff", "--name-only", base])?;
-    let new = git(root, &["ls-files", "--others", "--exclude-standard"])?;
+    let committed = git(root, &["diff", "-z", "--name-only", "--no-renames", base])?;
+    let new = git(root, &["ls-files", "-z", "--others", "--exclude-standard"])?;
     Ok(committed
-        .lines()
-        .chain(new.lines())
+        .split('\0')
+        .chain(new.split('\0'))
+        .filter(|path| !path.is_empty())
         .map(str::to_owned)
         .collect())
 }
@@ -128,9 +134,60 @@ fn answer(command: &mut Command) -> Result<String> {
     let output = command
         .output()
         .with_context(|| format!("running `{name}`"))?;
+    read(&output).with_context(|| format!("`{name}` failed"))
+}
+
+/// What a command has printed, if it has not failed.
+fn read(output: &Output) -> Result<String> {
     if !output.status.success() {
-        let why = String::from_utf8_lossy(&output.stderr).trim().to_owned();
-        bail!("`{name}` failed: {why}");
+        bail!("{}", String::from_utf8_lossy(&output.stderr).trim());
     }
-    Ok(String::from_utf8(output.stdout)?.trim().to_owned())
+    Ok(str::from_utf8(&output.stdout)?.trim().to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A repository with one file in it, committed.
+    fn repository() -> tempfile::TempDir {
+        let folder = tempfile::tempdir().unwrap();
+        let lines: String = (0..50).map(|line| format!("line {line}\n")).collect();
+        std::fs::write(folder.path().join("old"), lines).unwrap();
+        git(folder.path(), &["init", "--quiet"]).unwrap();
+        commit(folder.path());
+        folder
+    }
+
+    fn commit(root: &Path) {
+        git(root, &["add", "--all"]).unwrap();
+        let author = ["-c", "user.name=a", "-c", "user.email=a@example.com"];
+        let commit = ["commit", "--quiet", "--message", "a"];
+        git(root, &[&author[..], &commit].concat()).unwrap();
+    }
+
+    #[test]
+    fn a_renamed_file_has_changed_under_both_names() {
+        let folder = repository();
+        let root = folder.path();
+        let base = git(root, &["rev-parse", "HEAD"]).unwrap();
+        std::fs::rename(root.join("old"), root.join("néw")).unwrap();
+        commit(root);
+        std::fs::write(root.join("untracked"), "").unwrap();
+        assert_eq!(changed(root, &base).unwrap(), ["néw", "old", "untracked"]);
+    }
+
+    #[test]
+    fn what_git_cannot_hash_is_an_error() {
+        let folder = repository();
+        let tree = |root: &Path| Tree {
+            root: root.to_owned(),
+            id: String::new(),
+            commit: None,
+        };
+        assert_eq!(tree(folder.path()).hash("text").unwrap().len(), 40);
+        std::fs::write(folder.path().join(".git/config"), "[damaged\n").unwrap();
+        let error = tree(folder.path()).hash("text").unwrap_err();
+        assert!(format!("{error:#}").contains("hash-object"), "{error:#}");
+    }
 }

@@ -160,6 +160,45 @@ fn mutations_are_tried_by_what_they_break() {
 }
 
 #[test]
+fn a_group_depends_on_all_that_its_tests_are_built_from() {
+    let paths = |file: &str, test: &str| {
+        let mutation = Mutation {
+            file: PathBuf::from(file),
+            test: test.to_owned(),
+            ..mutation("a", "b")
+        };
+        groups(&[mutation]).remove(0).paths
+    };
+    let transfers = "cargo test --release -p percolog --test transfers";
+    let lab = "cargo test --manifest-path lab/Cargo.toml -p percolog-papers --lib";
+    for (file, test, path) in [
+        ("percolog/src/slab/mod.rs", transfers, "percolog-sim"),
+        ("percolog/src/slab/mod.rs", transfers, "percolog-roi"),
+        ("percolog/src/slab/mod.rs", lab, "percolog-sim"),
+        ("lab/papers/src/lib.rs", lab, "percolog-cli"),
+        (
+            "percolog-sim/validation/src/lib.rs",
+            "cargo test -p percolog-validation --lib",
+            "percolog-sim/src",
+        ),
+        (
+            "telemetry/metrics/src/lib.rs",
+            "cargo test -p percolog-metrics --test recorder",
+            "telemetry/instruments",
+        ),
+    ] {
+        let paths = paths(file, test);
+        assert!(paths.iter().any(|known| known == path), "{path}: {paths:?}");
+        assert!(paths.iter().any(|known| known == "Cargo.toml"));
+    }
+    let simulator = paths(
+        "percolog-sim/src/lib.rs",
+        "cargo test -p percolog-sim --lib",
+    );
+    assert!(!simulator.iter().any(|path| path.starts_with("percolog/")));
+}
+
+#[test]
 fn the_failure_names_what_was_not_caught_and_why() {
     let named = |name: &str| Mutation {
         name: name.to_owned(),

@@ -63,7 +63,15 @@ pub(super) fn c_peers(job: &mut Job) {
 
 /// Every figure of the catalogue in a quick look, from a cell to the page. A cell that fails, though it could be run, fails the step.
 pub(super) fn figures(job: &mut Job) {
-    let mut command = job.cargo(&["xtask", "lab", "figures", "run", "--quick", "--results"]);
+    let mut command = job.cargo(&[
+        "xtask",
+        "lab",
+        "figures",
+        "run",
+        "--quick",
+        "--again",
+        "--results",
+    ]);
     command
         .arg(job.workspace.target.join("xtask/figures"))
         .env("CARGO_TARGET_DIR", &job.workspace.target);

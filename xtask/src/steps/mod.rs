@@ -35,7 +35,13 @@ const PRODUCT: &[&str] = &[
     "telemetry",
 ];
 const LIBRARY: &[&str] = &["Cargo.toml", "Cargo.lock", "percolog"];
-const SIMULATOR: &[&str] = &["Cargo.lock", "percolog", "percolog-roi", "percolog-sim"];
+const SIMULATOR: &[&str] = &[
+    "Cargo.toml",
+    "Cargo.lock",
+    "percolog",
+    "percolog-roi",
+    "percolog-sim",
+];
 const EVERYTHING: &[&str] = &["."];
 
 /// How often the tests run beside other work: what the scheduler decides shows once in a while.
@@ -372,6 +378,7 @@ mod tests_of_the_list {
         assert!(asked("./percolog").contains(&"loom models"));
         assert!(!asked("percolog-sim/src/run").contains(&"loom models"));
         assert!(asked("percolog-sim/src/run").contains(&"transfers"));
+        assert!(asked("Cargo.toml").contains(&"transfers"));
         assert!(!asked("lab/papers").contains(&"transfers"));
         // Beside the checks of all files.
         assert_eq!(
