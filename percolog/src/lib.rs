@@ -59,7 +59,7 @@
 //!   read. On two threads `Logged` is slower than a mutex from 0.02 to 0.19 reads an update on, and than `dashmap::DashSet` from 0.001 on.
 //! * **A sustained stream of updates that neither cancel, overwrite nor add up**: one core executes them in the end, so that they run no faster than one
 //!   core can execute them. What is removed is communication, not work.
-//! * **One thread, or no contention**: an ordered update takes a time stamp, about 15 ns.
+//! * **One thread, or no contention**: an ordered update takes a time stamp; with its append 23 ns<!-- from targets: ordered append: queue of 24 bytes --> (Zen 5).
 //!
 //! A panic in a logged operation surfaces where the operation is executed, not where it was queued.
 //!

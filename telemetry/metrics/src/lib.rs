@@ -58,15 +58,15 @@
 //! all threads share. That neither moves a line is asserted on 48 simulated cores (`tests/transfers.rs`).
 //!
 //! Nanoseconds an operation on each of two threads that record into the same metric (and on one thread alone), on two processors of
-//! a virtual machine with an AMD EPYC (Zen 5), in one run of `cargo bench -p percolog-metrics --bench handles`:
+//! a virtual machine with an AMD EPYC (Zen 4), in one run of `cargo bench -p percolog-metrics --bench handles`:
 //!
 //! | | this recorder | `metrics-exporter-prometheus` 0.18 | ratio |
 //! |---|---|---|---|
-//! | a counter's handle | 2.4 (2.4) | 57 (11) | 24 (4.4) |
-//! | `counter!("hits").increment(1)` | 17 (17) | 213 (75) | 12 (4.3) |
-//! | a gauge's handle, whole amounts | 3.5 (3.5) | 63 (12) | 18 (3.3) |
-//! | a gauge's handle, fractions | 16 (16) | 63 (12) | 3.9 (**0.71**) |
-//! | a histogram's handle | 17 (17) | 118 (30) | 6.8 (1.7) |
+//! | a counter's handle | 4.1 (4.2) | 31 (4.8) | 7.4 (1.2) |
+//! | `counter!("hits").increment(1)` | 15 (15) | 470 (53) | 32 (3.6) |
+//! | a gauge's handle, whole amounts | 5.4 (5.4) | 68 (4.7) | 13 (**0.87**) |
+//! | a gauge's handle, fractions | 12 (11) | 65 (4.7) | 5.3 (**0.41**) |
+//! | a histogram's handle | 19 (18) | 193 (18) | 10 (**0.96**) |
 //!
 //! # How many metrics
 //!
