@@ -63,7 +63,9 @@ use hashbrown::HashMap;
 /// # Values
 ///
 /// A value is dropped by the thread that unregisters it, if the two cancel; else by the thread that merges. If its
-/// destructor panics there, the registry is poisoned as a [`Logged`] is: listings panic, registering and unregistering go on.
+/// destructor panics there, or the holder of a listing does, the registry is poisoned: listings panic until
+/// [`clear_poison`](Registry::clear_poison). The table is in order all the same, and no other entry is lost: so registering and unregistering go
+/// on, and so do the merges that they pay for. (What a panic has left of a *value* that a listing was changing is as it left it.)
 pub struct Registry<T: Send, E: Environment = Native> {
     log: Logged<Entries<T>, Change<T>, E>,
 }
@@ -144,6 +146,8 @@ impl<T: Send, E: Environment> Registry<T, E> {
                     .absorb_while_merging(false)
                     // Nobody waits for who lists.
                     .hard_limit(usize::MAX)
+                    // A value's destructor runs when the table is in order again.
+                    .merge_poisoned()
                     .build_in(
                         Entries { by_id: HashMap::with_hasher(BuildHasherDefault::new()) },
                         environment,
@@ -249,6 +253,17 @@ impl<T: Send, E: Environment> Registry<T, E> {
     pub fn memory_usage(&self) -> usize {
         let table = self.log.synchronize().by_id.allocation_size();
         self.log.memory_usage().total() + table
+    }
+
+    /// Returns whether a value's destructor, or the holder of a listing, has panicked. See [the type](Self#values).
+    #[must_use]
+    pub fn is_poisoned(&self) -> bool {
+        self.log.is_poisoned()
+    }
+
+    /// Lets the registry be listed again.
+    pub fn clear_poison(&self) {
+        self.log.clear_poison();
     }
 
     /// Returns statistics: what deferring has cost so far. Locks each core's queue for a moment.

@@ -23,6 +23,8 @@ pub mod barrier;
 #[cfg(feature = "alloc")]
 pub(crate) mod biased_lock;
 pub mod clock;
+#[cfg(feature = "alloc")]
+mod drop_all;
 pub(crate) mod environment;
 #[cfg(feature = "alloc")]
 pub(crate) mod lease;
@@ -44,6 +46,8 @@ mod topology;
 #[cfg(feature = "alloc")]
 pub(crate) mod undivided;
 
+#[cfg(feature = "alloc")]
+pub(crate) use drop_all::{DropsAll, drop_all};
 #[cfg(feature = "alloc")]
 pub(crate) use environment::{Environment, Native};
 #[cfg(feature = "alloc")]

@@ -1,5 +1,6 @@
 //! A slot's own storage.
 
+use super::drop_all::for_each_to_the_end;
 use super::{CoreId, LINE_SIZE};
 use crate::sync::atomic::{AtomicPtr, AtomicUsize, Ordering};
 use crate::sync::const_fn;
@@ -242,32 +243,35 @@ impl<T: fmt::Debug> fmt::Debug for PerCore<T> {
 
 impl<T> Drop for PerCore<T> {
     fn drop(&mut self) {
-        for table in 0..TABLES {
+        for_each_to_the_end(0..TABLES, |table| {
             // `&mut self` and this load together see everything published: dropping an object comes
             // after every use of it.
             let entries = self.tables[table].load(Ordering::Acquire);
             if entries.is_null() {
-                continue;
+                return;
             }
             let length = table_length(table);
-            for index in 0..length {
-                // SAFETY: a published table has so many entries, and lives until it is freed below.
+            for_each_to_the_end(0..=length, |index| {
+                if index == length {
+                    // SAFETY: `touch` made the table with this length, and nobody can reach it any more.
+                    unsafe { isolated::free_array(entries, length) };
+                    return;
+                }
+                // SAFETY: a published table has so many entries, and lives until it is freed above, in the last of these calls.
                 let place = unsafe { &*entries.add(index) }.load(Ordering::Acquire);
                 if !place.is_null() {
                     // SAFETY: published places come from `isolated::new`, and are freed only here.
                     unsafe { isolated::free(place) };
                 }
-            }
-            // SAFETY: `touch` made the table with this length, and nobody can reach it any more.
-            unsafe { isolated::free_array(entries, length) };
-        }
+            });
+        });
     }
 }
 
 mod isolated {
     //! Allocations that share no line with any other.
 
-    use super::{LINE_SIZE, Layout, alloc, dealloc, handle_alloc_error, ptr};
+    use super::{LINE_SIZE, Layout, alloc, dealloc, for_each_to_the_end, handle_alloc_error, ptr};
 
     fn layout<T>(count: usize) -> Layout {
         let aligned = Layout::array::<T>(count).and_then(|layout| layout.align_to(LINE_SIZE));
@@ -318,11 +322,16 @@ mod isolated {
     /// # Safety
     /// `place` comes from [`new`] and is not used again.
     pub(super) unsafe fn free<T>(place: *mut T) {
-        // SAFETY: by contract; the layout is the one it was allocated with.
-        unsafe {
-            place.drop_in_place();
-            dealloc(place.cast(), layout::<T>(1));
-        }
+        for_each_to_the_end([true, false].into_iter(), |first| {
+            // SAFETY: by contract, once each; the layout is the one it was allocated with.
+            unsafe {
+                if first {
+                    place.drop_in_place();
+                } else {
+                    dealloc(place.cast(), layout::<T>(1));
+                }
+            }
+        });
     }
 
     /// # Safety

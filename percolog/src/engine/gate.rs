@@ -1,7 +1,8 @@
 //! The way into an object and out again.
 
 use crate::sync::atomic::{AtomicU32, Ordering};
-use crate::sync::{ObjectLock, const_fn, held};
+use crate::sync::held::{self, Name, Number};
+use crate::sync::{ObjectLock, Patience, const_fn};
 
 /// The object's lock, and whether a panic has happened behind it: eight bytes.
 #[derive(Debug)]
@@ -14,11 +15,27 @@ pub(super) struct Gate {
 /// The flag that says that a panic has happened behind the gate.
 pub(super) const POISONED: u32 = 1 << 31;
 
+/// Whether a thread is willing to wait for an object.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum Wait {
+    /// Not at all.
+    No,
+    /// So long.
+    For(Patience),
+}
+
+/// Why an object was not entered.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Refusal {
+    Busy,
+    Held,
+}
+
 /// A thread's way through an object's gate; what a guard needs to give the object back.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Door<'a> {
     gate: &'a Gate,
-    object: usize,
+    number: Option<&'a Number>,
     was_panicking: bool,
 }
 
@@ -42,14 +59,80 @@ impl Gate {
         self.flags.fetch_and(!POISONED, Ordering::Relaxed);
     }
 
-    /// The door for a thread that has just taken the lock of the object at `object`.
-    pub(super) fn door(&self, object: usize) -> Door<'_> {
-        held::push(object);
+    /// The door for a thread that has just taken the lock. An object without a number stays where it is while it is used.
+    pub(super) fn door<'a>(&'a self, number: Option<&'a Number>) -> Door<'a> {
         Door {
             gate: self,
-            object,
+            number,
             was_panicking: is_panicking(),
         }
+    }
+
+    /// Takes the object for this thread alone.
+    pub(super) fn enter<'a>(
+        &'a self,
+        number: Option<&'a Number>,
+        wait: Wait,
+    ) -> Result<Door<'a>, Refusal> {
+        if !self.lock.try_exclusive() {
+            if self.is_held(number) {
+                return Err(Refusal::Held);
+            }
+            match wait {
+                Wait::For(patience) if self.lock.exclusive(patience) => {}
+                _ => return Err(Refusal::Busy),
+            }
+        }
+        Ok(self.door(number))
+    }
+
+    /// Takes the object for sharing.
+    pub(super) fn enter_shared<'a>(
+        &'a self,
+        number: Option<&'a Number>,
+        wait: Wait,
+    ) -> Result<Door<'a>, Refusal> {
+        // First: with a share already this thread would get another one, or wait behind a writer that waits for the first.
+        if self.is_held(number) {
+            return Err(Refusal::Held);
+        }
+        let entered = match wait {
+            Wait::No => self.lock.try_shared(),
+            Wait::For(patience) => self.lock.shared(patience),
+        };
+        if !entered {
+            return Err(Refusal::Busy);
+        }
+        let door = self.door(number);
+        held::push(door.name());
+        Ok(door)
+    }
+
+    /// Whether this thread holds the object.
+    fn is_held(&self, number: Option<&Number>) -> bool {
+        if self.lock.is_mine() {
+            return true;
+        }
+        let name = number.map_or_else(|| Some(self.here()), Number::given);
+        let Some(name) = name.filter(|name| held::contains(*name)) else {
+            return false;
+        };
+        if self.lock.is_shared() {
+            return true;
+        }
+        // Of another object that was here, whose guard was forgotten.
+        held::forget(name);
+        false
+    }
+
+    /// The name of an object that stays here. Not the address of the object itself, which can be that of another one inside it.
+    fn here(&self) -> Name {
+        Name::from(core::ptr::from_ref(self).addr())
+    }
+
+    /// The object goes away, and another one may come to lie here.
+    pub(super) fn forget(&self) {
+        held::forget(self.here());
     }
 }
 
@@ -64,17 +147,21 @@ impl Door<'_> {
         }
     }
 
+    fn name(&self) -> Name {
+        self.number.map_or_else(|| self.gate.here(), Number::name)
+    }
+
     pub(super) fn share(&self) {
+        held::push(self.name());
         self.gate.lock.downgrade();
     }
 
     pub(super) fn leave_exclusive(&self) {
-        held::pop(self.object);
         self.gate.lock.release_exclusive();
     }
 
     pub(super) fn leave_shared(&self) {
-        held::pop(self.object);
+        held::pop(self.name());
         self.gate.lock.release_shared();
     }
 }

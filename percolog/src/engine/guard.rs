@@ -155,7 +155,7 @@ pub enum SynchronizeError<G> {
     Held,
     /// An operation panicked, or a thread did that had an exclusive guard. Here is a guard
     /// nevertheless. The state is as the panic left it; operations queued behind the one that panicked
-    /// are not in it, and are executed after the object's poison has been cleared.
+    /// may not be in it, and are executed after the object's poison has been cleared.
     Poisoned(G),
 }
 

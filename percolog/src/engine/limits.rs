@@ -26,7 +26,7 @@ pub enum Policy {
 #[non_exhaustive]
 pub enum OnDrop {
     /// They are executed, as if each had been when it was queued. Not if the object is poisoned, or
-    /// dropped by a thread that panics.
+    /// dropped by a thread that panics: then they are dropped. One that panics goes on to who drops the object; those behind it are dropped.
     #[default]
     Apply,
     /// They are dropped without being executed.
@@ -41,6 +41,9 @@ pub(crate) struct Options {
     pub(crate) policy: Policy,
     pub(crate) on_drop: OnDrop,
     pub(crate) absorb_while_merging: bool,
+    /// Whether the state is in order whatever operation has panicked: then poison is for those who read, and updaters who come to
+    /// the limit go on merging, so that what is pending does not grow until somebody clears it.
+    pub(crate) merge_poisoned: bool,
 }
 
 impl Options {
@@ -51,6 +54,7 @@ impl Options {
         policy: Policy::Merge,
         on_drop: OnDrop::Apply,
         absorb_while_merging: true,
+        merge_poisoned: false,
     };
 
     /// The length at which a slot's queue stops to be appended to without a second thought.

@@ -2,9 +2,9 @@
 
 use super::batch::Merged;
 use super::contained::contained;
-use super::gate::Door;
+use super::gate::{Door, Refusal, Wait};
 use super::guard::{ReadGuard, SynchronizeError, Synchronized};
-use super::object::{Center, Object, Refusal, Wait};
+use super::object::{Center, Object};
 use super::queue::{Limits, Queue};
 use super::slots::{Slots, Stamps};
 use super::stats::{Drained, MemoryUsage, Tally};
@@ -370,14 +370,22 @@ impl<S, Q: Queue<S>, E: Environment> Object<S, Q, E> {
         // SAFETY: the object is held by `inside` until it is dropped.
         unsafe {
             self.inside(door, |merged, _inside| {
-                if self.is_poisoned() {
+                if self.is_stuck() {
                     return;
                 }
-                contained(|| {
-                    let executed = self.merge(&mut *merged.as_ptr());
-                    account.updater_merges.add(1);
-                    account.longest_updater_merge.raise_to(executed as u64);
-                });
+                let done = || account.executed.get() + account.absorbed.get();
+                loop {
+                    let before = done();
+                    let returned = contained(|| {
+                        let executed = self.merge(&mut *merged.as_ptr());
+                        account.updater_merges.add(1);
+                        account.longest_updater_merge.raise_to(executed as u64);
+                    });
+                    // Behind a panic, if that is right, until none is left; a panic that is no operation's would come again and again.
+                    if returned || self.is_stuck() || done() == before {
+                        break;
+                    }
+                }
                 #[cfg(all(feature = "std", not(percolog_loom)))]
                 account
                     .longest_updater_nanos

@@ -34,12 +34,13 @@ mod room;
 mod slots;
 mod stats;
 
+pub(crate) use gate::Wait;
 pub use guard::{ReadGuard, SynchronizeError, Synchronized};
 pub use lent::LogCacheStats;
 pub(crate) use lent::{Cache, CacheOptions, Lent};
 pub(crate) use limits::Options;
 pub use limits::{Full, FullReason, OnDrop, Policy};
-pub(crate) use object::{Object, Wait};
+pub(crate) use object::Object;
 #[cfg(feature = "std")]
 pub use periodic::{Drain, DrainThread};
 pub(crate) use queue::{Absorbed, Limits, Queue};

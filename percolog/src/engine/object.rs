@@ -2,14 +2,15 @@
 
 use super::batch::Merged;
 use super::dirty::DirtyMarks;
-use super::gate::{Door, Gate, is_panicking};
+use super::gate::{Door, Gate, Refusal, Wait, is_panicking};
 use super::limits::{Full, FullReason, OnDrop, Options, Policy};
 use super::queue::{Absorbed, Queue};
 use super::room::{Crowded, merge_or_grow, merge_unless_busy};
 use super::slots::{Bound, Origin, Slot, Slots, Stamps};
 use super::stats::{Account, LogStats, Tally};
 use crate::cpu::{self, CoreId, Environment};
-use crate::sync::{Isolated, Patience, SlotGuard, UnsafeCell, const_fn, held};
+use crate::sync::held::Number;
+use crate::sync::{Isolated, SlotGuard, UnsafeCell, const_fn};
 use core::mem::ManuallyDrop;
 use core::ptr;
 
@@ -28,6 +29,8 @@ pub(crate) struct Object<S, Q: Queue<S>, E: Environment> {
 /// What belongs to the holder of the object's lock.
 pub(super) struct Center<S, Q: Queue<S>> {
     pub(super) gate: Gate,
+    /// It may be moved while a guard that was forgotten is out.
+    pub(super) number: Number,
     pub(super) account: Account,
     pub(super) merged: UnsafeCell<Merged<S, Q>>,
 }
@@ -48,22 +51,6 @@ impl<S, Q: Queue<S>, E: Environment> Stamps for Object<S, Q, E> {
     }
 }
 
-/// Whether a thread is willing to wait for an object.
-#[derive(Debug, Clone, Copy)]
-pub(crate) enum Wait {
-    /// Not at all.
-    No,
-    /// So long.
-    For(Patience),
-}
-
-/// Why an object was not entered.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Refusal {
-    Busy,
-    Held,
-}
-
 impl<S, Q: Queue<S>, E: Environment> Object<S, Q, E> {
     const_fn! {
         pub(crate) const fn new(state: S, options: Options, environment: E) -> Self {
@@ -74,6 +61,7 @@ impl<S, Q: Queue<S>, E: Environment> Object<S, Q, E> {
                 environment,
                 center: Isolated::new(Center {
                     gate: Gate::new(),
+                    number: Number::new(),
                     account: Account::new(),
                     merged: UnsafeCell::new(Merged::new(state)),
                 }),
@@ -89,44 +77,21 @@ impl<S, Q: Queue<S>, E: Environment> Object<S, Q, E> {
         self.center.gate.clear_poison();
     }
 
-    fn address(&self) -> usize {
-        ptr::from_ref(&*self.center).cast::<()>() as usize
-    }
-
-    fn door(&self) -> Door<'_> {
-        self.center.gate.door(self.address())
+    /// Whether updaters merge nothing any more.
+    pub(super) fn is_stuck(&self) -> bool {
+        self.is_poisoned() && !self.options.merge_poisoned
     }
 
     /// Takes the object for this thread alone.
     pub(super) fn enter(&self, wait: Wait) -> Result<Door<'_>, Refusal> {
-        if held::contains(self.address()) {
-            return Err(Refusal::Held);
-        }
-        let entered = match wait {
-            Wait::No => self.center.gate.lock.try_exclusive(),
-            Wait::For(patience) => self.center.gate.lock.exclusive(patience),
-        };
-        if entered {
-            Ok(self.door())
-        } else {
-            Err(Refusal::Busy)
-        }
+        self.center.gate.enter(Some(&self.center.number), wait)
     }
 
     /// Takes the object for sharing.
     pub(super) fn enter_shared(&self, wait: Wait) -> Result<Door<'_>, Refusal> {
-        if held::contains(self.address()) {
-            return Err(Refusal::Held);
-        }
-        let entered = match wait {
-            Wait::No => self.center.gate.lock.try_shared(),
-            Wait::For(patience) => self.center.gate.lock.shared(patience),
-        };
-        if entered {
-            Ok(self.door())
-        } else {
-            Err(Refusal::Busy)
-        }
+        self.center
+            .gate
+            .enter_shared(Some(&self.center.number), wait)
     }
 }
 
@@ -339,7 +304,7 @@ impl<S, Q: Queue<S>, E: Environment> Object<S, Q, E> {
     /// Merges, at an updater's expense, what `gather` has brought into the slots' queues: as if a queue were at
     /// its limit.
     pub(crate) fn make_room(&self, wait: Wait, gather: impl FnOnce()) -> Result<(), FullReason> {
-        if self.is_poisoned() {
+        if self.is_stuck() {
             return Err(FullReason::Poisoned);
         }
         match self.enter(wait) {
@@ -399,8 +364,9 @@ impl<S, Q: Queue<S>, E: Environment> Object<S, Q, E> {
     #[inline(always)]
     fn mark(&self, slot: CoreId, here: &mut Slot<Q>) {
         if !here.marked {
-            here.marked = true;
+            // Last: if the environment panics, the next update has to do it.
             self.dirty.mark(self.environment.chip(), slot);
+            here.marked = true;
         }
     }
 
@@ -525,8 +491,8 @@ impl<S, Q: Queue<S>, E: Environment> Object<S, Q, E> {
 }
 
 impl<S, Q: Queue<S>, E: Environment> Crowded for Object<S, Q, E> {
-    fn is_poisoned(&self) -> bool {
-        self.is_poisoned()
+    fn is_stuck(&self) -> bool {
+        self.is_stuck()
     }
 
     fn enter(&self, wait: Wait) -> Result<Door<'_>, Refusal> {
@@ -535,7 +501,7 @@ impl<S, Q: Queue<S>, E: Environment> Crowded for Object<S, Q, E> {
 
     fn enter_unless_short(&self) -> Option<Door<'_>> {
         let entered = self.center.gate.lock.exclusive_unless(|| self.is_short());
-        entered.then(|| self.door())
+        entered.then(|| self.center.gate.door(Some(&self.center.number)))
     }
 
     fn merge_for_updater(&self, door: Door<'_>) {
@@ -581,7 +547,6 @@ impl<S, Q: Queue<S>, E: Environment> Object<S, Q, E> {
 
 impl<S, Q: Queue<S>, E: Environment> Drop for Object<S, Q, E> {
     fn drop(&mut self) {
-        held::forget(self.address());
         if self.options.on_drop == OnDrop::Apply && !self.is_poisoned() && !is_panicking() {
             self.finish();
         }

@@ -1,12 +1,12 @@
 //! An update that has found its queue full and is not to be refused: it merges, or waits for who does.
 
-use super::gate::Door;
+use super::gate::{Door, Refusal, Wait};
 use super::limits::{Full, FullReason};
-use super::object::{Refusal, Wait};
 
 /// An object with a queue at its limit, as the update sees it that found it so.
 pub(super) trait Crowded {
-    fn is_poisoned(&self) -> bool;
+    /// Whether nothing is merged any more, since a panic may have left the state half changed.
+    fn is_stuck(&self) -> bool;
 
     /// Takes the object for this thread alone.
     fn enter(&self, wait: Wait) -> Result<Door<'_>, Refusal>;
@@ -19,7 +19,7 @@ pub(super) trait Crowded {
 
 /// Merges if that needs no waiting; whether it did.
 pub(super) fn merge_unless_busy(object: &impl Crowded) -> bool {
-    if object.is_poisoned() {
+    if object.is_stuck() {
         return false;
     }
     match object.enter(Wait::No) {
@@ -37,7 +37,7 @@ pub(super) fn merge_or_grow<O>(
     mut operation: O,
     mut append: impl FnMut(O) -> Result<(), O>,
 ) -> Result<(), Full<O>> {
-    let mut reason = if object.is_poisoned() {
+    let mut reason = if object.is_stuck() {
         FullReason::Poisoned
     } else {
         match object.enter(Wait::No) {
@@ -63,7 +63,7 @@ pub(super) fn merge_or_grow<O>(
         if let Some(door) = object.enter_unless_short() {
             object.merge_for_updater(door);
         }
-        if object.is_poisoned() {
+        if object.is_stuck() {
             reason = FullReason::Poisoned;
         }
     }

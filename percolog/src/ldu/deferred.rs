@@ -133,6 +133,12 @@ impl DeferredBuilder {
         self
     }
 
+    /// Whatever panics leaves the container in order: see [`Options::merge_poisoned`].
+    pub(super) const fn merge_poisoned(mut self) -> Self {
+        self.options.merge_poisoned = true;
+        self
+    }
+
     /// What happens at the limit. [`Policy::Discard`] and [`Policy::MergeOrDiscard`] do here what [`Policy::Full`]
     /// does: an entry that is said to be in a container cannot be forgotten.
     pub const fn policy(mut self, policy: Policy) -> Self {

@@ -46,6 +46,12 @@ use core::ops::Deref;
 /// As [`Deferred`] with a log per slot, and for a push the stamp (`lfence; rdtsc`). A look costs O(log n) for
 /// each entry that is due. *Sustained ceiling:* entries that are popped are looked at by one core, the popper's.
 ///
+/// # Panics
+///
+/// If an item's destructor panics while entries are brought together, or the holder of a guard does, the queue is poisoned: who asks for its front
+/// panics, or is told, until [`clear_poison`](Self::clear_poison). Its order is right all the same, and no other entry is lost: so pushing
+/// and removing go on, and so do the merges that they pay for.
+///
 /// This is what J. Kyong's slides leave to future work, LDU with time stamps for queues.
 pub struct Fifo<T: Send + Sync, E: Environment = Native> {
     line: Deferred<Line<T>, E>,
@@ -174,6 +180,7 @@ impl<T: Send + Sync, E: Environment> Fifo<T, E> {
                     .limit(limit)
                     .policy(policy)
                     .on_drop(OnDrop::Discard)
+                    .merge_poisoned()
                     .build_in(
                         Line {
                             members: BTreeMap::new(),
@@ -308,6 +315,17 @@ impl<T: Send + Sync, E: Environment> Fifo<T, E> {
     /// Looks at up to `budget` entries in the log, if nobody has the front: see [`Deferred::drain`].
     pub fn drain(&self, budget: usize) -> Drained {
         self.line.drain(budget)
+    }
+
+    /// Returns whether an item's destructor, or the holder of a guard, has panicked. See [the type](Self#panics).
+    #[must_use]
+    pub fn is_poisoned(&self) -> bool {
+        self.line.is_poisoned()
+    }
+
+    /// Lets the front be looked at again.
+    pub fn clear_poison(&self) {
+        self.line.clear_poison();
     }
 
     /// Returns statistics: what deferring has cost so far.

@@ -48,7 +48,18 @@ struct Stored<S: 'static, const N: usize> {
 }
 
 #[repr(C, align(16))]
-struct Place<const N: usize>(MaybeUninit<[u8; N]>);
+union Place<const N: usize> {
+    bytes: MaybeUninit<[u8; N]>,
+    /// There is always room for a [`Boxed`] one.
+    boxed: MaybeUninit<[usize; 2]>,
+}
+
+impl<const N: usize> Place<N> {
+    /// Where the closure is. The pointer is to the whole place.
+    fn start(&mut self) -> *mut u8 {
+        core::ptr::from_mut(self).cast()
+    }
+}
 
 impl<S: 'static, const N: usize> Stored<S, N> {
     #[inline]
@@ -63,9 +74,20 @@ impl<S: 'static, const N: usize> Stored<S, N> {
                 "the closure needs a larger alignment than 16: use `update_boxed`"
             );
         };
-        let mut place = Place(MaybeUninit::uninit());
+        Self::store(f)
+    }
+
+    #[inline]
+    fn store<F: FnOnce(&mut S) + Send + 'static>(f: F) -> Self {
+        const {
+            assert!(size_of::<F>() <= size_of::<Place<N>>());
+            assert!(align_of::<F>() <= align_of::<Place<N>>());
+        };
+        let mut place = Place {
+            bytes: MaybeUninit::uninit(),
+        };
         // SAFETY: the place is large enough and aligned for an `F`, as asserted.
-        unsafe { place.0.as_mut_ptr().cast::<F>().write(f) };
+        unsafe { place.start().cast::<F>().write(f) };
         Self {
             place,
             run: run::<S, F>,
@@ -100,14 +122,14 @@ impl<S: 'static, const N: usize> Operation<S> for Stored<S, N> {
         let mut this = ManuallyDrop::new(self);
         // SAFETY: the place holds the closure `run` was made for; as `this` is not dropped, it is
         // taken out once.
-        unsafe { (this.run)(this.place.0.as_mut_ptr().cast(), state) }
+        unsafe { (this.run)(this.place.start(), state) }
     }
 }
 
 impl<S: 'static, const N: usize> Drop for Stored<S, N> {
     fn drop(&mut self) {
         // SAFETY: the place holds the closure `drop` was made for: `exec` does not come here.
-        unsafe { (self.drop)(self.place.0.as_mut_ptr().cast()) }
+        unsafe { (self.drop)(self.place.start()) }
     }
 }
 
@@ -136,14 +158,14 @@ impl<S: 'static, const N: usize> LoggedFn<S, N> {
         self.logged.queue(Stored::new(f));
     }
 
-    /// Queues an update that may be of any size: one allocation.
+    /// Queues an update that may be of any size, whatever `N` is: one allocation.
     ///
     /// # Panics
     /// As [`Logged::queue`].
     #[track_caller]
     pub fn update_boxed(&self, f: impl FnOnce(&mut S) + Send + 'static) {
         let boxed: Boxed<S> = Box::new(f);
-        self.logged.queue(Stored::new(boxed));
+        self.logged.queue(Stored::store(boxed));
     }
 
     /// Queues an update unless that would mean to merge or to wait.
@@ -157,7 +179,7 @@ impl<S: 'static, const N: usize> LoggedFn<S, N> {
             Full {
                 // SAFETY: the place holds the `F` put there above; as `stored` is not dropped, it is
                 // taken out once.
-                operation: unsafe { stored.place.0.as_mut_ptr().cast::<F>().read() },
+                operation: unsafe { stored.place.start().cast::<F>().read() },
                 reason: full.reason,
             }
         })

@@ -1,6 +1,7 @@
 //! A row of stamped operations, each of which can be taken out once.
 
 use super::row::Row;
+use crate::cpu::drop_all;
 use core::mem::{self, MaybeUninit};
 use core::panic::Location;
 
@@ -200,8 +201,9 @@ impl<O> Entries<O> {
 impl<O> Drop for Entries<O> {
     fn drop(&mut self) {
         let first = if self.is_scattered() { 0 } else { self.gone };
-        for place in first..self.row.len() {
-            drop(self.take(place));
+        let places = first..self.row.len();
+        if core::mem::needs_drop::<O>() {
+            drop_all(places.filter_map(|place| self.take(place)));
         }
     }
 }

@@ -219,6 +219,16 @@ macro_rules! log_cache {
 /// An operation of one object can be executed by a thread that queues to *another* one. It must not want a lock that such a
 /// thread may have.
 ///
+/// # Limitations
+///
+/// **An operation must not drop the last handle of its own object.** That can happen only where it is executed by a thread that updates
+/// another object, and has no handle of this one. The object cannot go away while the operation is executed on it, nor the operation
+/// end before the handle is dropped: the process says so and is aborted. (Without the `std` feature nobody notices, and the thread
+/// waits for ever.) It may own a handle that is not the last one, or the last one of another object.
+///
+/// A read guard that was forgotten is taken for one of another object if that has come to lie in the same place *and* others read it just then:
+/// this thread is told [`Held`](super::SynchronizeError::Held).
+///
 /// Boyd-Wickizer, *Optimizing Communication Bottlenecks in Multiprocessor Operating System Kernels*, §5.2.3, chapter 7.
 pub struct Lent<S: Send + 'static, O: Cached<S, E>, E: Environment + 'static = Native> {
     object: engine::Lent<S>,
@@ -262,7 +272,8 @@ impl<S: Send + 'static, O: Cached<S, E>, E: Environment> Lent<S, O, E> {
     ///
     /// # Errors
     /// Hands the operation back if the slot's log is at its limit, with nothing in it that the operation cancels or
-    /// replaces, or in use by another thread, or if there is none without another object being merged.
+    /// replaces; if it is in use by another thread, or being merged; or if the object has none on this slot, and all that the slot may make
+    /// ([`logs`](LogCacheBuilder::logs)) are lent to others. An object that has the place keeps nobody away: its log is set aside.
     #[inline]
     #[track_caller]
     pub fn try_queue(self: Pin<&Self>, operation: O) -> Result<(), Full<O>> {

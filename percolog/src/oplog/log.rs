@@ -487,12 +487,19 @@ fn replace_across<S, O: Operation<S>>(
             return;
         };
         let hash = spread(hash);
+        let mut is_later = false;
         let other = seen.find_mut(hash, |item| {
+            let Some((theirs, other)) = queues[item.queue].entries.get(item.place) else {
+                return false;
+            };
+            // The order in which `apply` would execute them.
+            is_later = (theirs, item.queue, item.place) < (stamp, queue, place);
             item.hash == hash
-                && queues[item.queue]
-                    .entries
-                    .get(item.place)
-                    .is_some_and(|(_, other)| operation.replaces(other))
+                && if is_later {
+                    operation.replaces(other)
+                } else {
+                    other.replaces(operation)
+                }
         });
         match other {
             None => {
@@ -501,9 +508,7 @@ fn replace_across<S, O: Operation<S>>(
             }
             Some(other) => {
                 let (from, at) = (other.queue, other.place);
-                let theirs = queues[from].entries.get(at).map_or(0, |(stamp, _)| stamp);
-                // The order in which `apply` would execute them.
-                if (theirs, from, at) < (stamp, queue, place) {
+                if is_later {
                     (other.queue, other.place) = (queue, place);
                     drop(queues[from].entries.take(at));
                 } else {

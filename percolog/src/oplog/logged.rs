@@ -39,7 +39,8 @@ use std::time::{Duration, Instant};
 /// holds for an operation that queues to the object it is executed on. Asking for a second guard of
 /// the same object panics (or is refused, in the `try_` and timed variants) instead of waiting for
 /// ever. Guards of *different* objects are like locks: threads that take them in different orders can
-/// wait for each other. Without the `std` feature there is no place to record what a thread holds, and
+/// wait for each other. An object in the state of another one is a different one. A guard that is forgotten keeps its object, wherever
+/// that is moved, and no other. Without the `std` feature there is no place to record what a thread holds, and
 /// re-entrance waits for itself.
 ///
 /// # Poisoning
@@ -47,10 +48,21 @@ use std::time::{Duration, Instant};
 /// A panic in an operation, or of a thread that holds an exclusive guard, poisons the object as it
 /// does a `std::sync::Mutex`: `synchronize`, `read` and `with` panic, the `try_` and timed variants say
 /// so and give out the guard nevertheless. The operation that panicked is gone; those behind it stay,
-/// in order, and are executed once [`clear_poison`](Self::clear_poison) has been called. A merge that
+/// in order, and are executed once [`clear_poison`](Self::clear_poison) has been called. Until then updates are queued up to the hard limit,
+/// at which `queue` panics; guards show the state as the panic left it, without what has been queued since; and dropping the object
+/// executes nothing. A merge that
 /// an updater pays for, in `queue` or [`drain`](Self::drain), does not pass the panic on to it. With
 /// `RUSTFLAGS='--cfg percolog_origin'` each operation remembers where it was queued, and the panic of
 /// the next `synchronize` names the place.
+///
+/// A destructor that panics counts as the operation that it runs in. One of an operation that is absorbed or discarded goes to the caller
+/// that absorbed or discarded it, unless that is a merge, which it poisons. Where several operations are dropped together, all of them
+/// are, and the first panic goes on.
+///
+/// # Operations that own handles
+///
+/// An operation may own a handle of any object, such as an `Arc`, and may drop the last one of another object. One that owns a handle of
+/// its *own* object keeps it alive until it has been executed or absorbed: what nobody reads or updates any more is then never freed.
 pub struct Logged<S, O: Operation<S>, E: Environment = Native> {
     object: Object<S, Log<O>, E>,
 }
@@ -141,6 +153,12 @@ impl LoggedBuilder {
     /// index per operation, and pays where executing one costs more than that.
     pub const fn absorb_while_merging(mut self, yes: bool) -> Self {
         self.options.absorb_while_merging = yes;
+        self
+    }
+
+    /// Whatever operation panics leaves the state in order: see [`Options::merge_poisoned`].
+    pub(crate) const fn merge_poisoned(mut self) -> Self {
+        self.options.merge_poisoned = true;
         self
     }
 
@@ -334,6 +352,11 @@ impl<S, O: Operation<S>, E: Environment> Logged<S, O, E> {
         f: impl FnOnce(&S, u64) -> R,
     ) -> Result<R, SynchronizeError<()>> {
         self.object.look(wait, f)
+    }
+
+    /// Merges at this updater's expense, as if its queue were at its limit.
+    pub(crate) fn make_room(&self, wait: Wait) -> Result<(), FullReason> {
+        self.object.make_room(wait, || {})
     }
 
     /// Executes up to `budget` pending operations, if nobody else has the object: for a maintenance

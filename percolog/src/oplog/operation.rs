@@ -56,8 +56,9 @@ pub trait Operation<S>: Send + Sized {
         Absorb::Never
     }
 
-    /// Whether this operation and `earlier`, whose [`Absorb::Replace`] hashes are equal, are on the
-    /// same key. Must not use the object.
+    /// Whether this operation makes `earlier`, whose [`Absorb::Replace`] hash is equal, unnecessary: usually, whether both are on the
+    /// same key. `earlier` is executed before this one, wherever the two were queued, if neither goes; so the rule need not be
+    /// symmetric: a high-water mark replaces what is not higher. Must not use the object.
     fn replaces(&self, earlier: &Self) -> bool {
         let _ = earlier;
         false

@@ -372,7 +372,7 @@ impl<K> Default for CounterMapSnapshot<K> {
 /// The sums of what both have.
 impl<K: Hash + Eq + Clone> Merge for CounterMapSnapshot<K> {
     fn merge(&mut self, other: &Self) {
-        for (key, count) in &other.keys {
+        for (key, count) in other.keys.iter() {
             match self.keys.get_mut(key) {
                 Some(sum) => *sum = sum.wrapping_add(*count),
                 None => _ = self.keys.insert(key.clone(), *count),
@@ -386,8 +386,8 @@ impl<K> IntoIterator for CounterMapSnapshot<K> {
     type Item = (K, u64);
     type IntoIter = CounterMapIntoIter<K>;
 
-    fn into_iter(self) -> CounterMapIntoIter<K> {
-        CounterMapIntoIter(self.keys.into_iter())
+    fn into_iter(mut self) -> CounterMapIntoIter<K> {
+        CounterMapIntoIter(core::mem::take(&mut *self.keys).into_iter())
     }
 }
 

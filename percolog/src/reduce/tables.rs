@@ -1,13 +1,13 @@
 //! Hash tables that share no line with other memory: one thread writes to its own all the time.
 
-use crate::cpu::OwnLines;
+use crate::cpu::{DropsAll, OwnLines};
 use hashbrown::DefaultHashBuilder;
 
 /// A map on lines of its own.
-pub(super) type Table<K, V> = hashbrown::HashMap<K, V, DefaultHashBuilder, OwnLines>;
+pub(super) type Table<K, V> = DropsAll<hashbrown::HashMap<K, V, DefaultHashBuilder, OwnLines>>;
 
 /// A set on lines of its own.
-pub(super) type Set<K> = hashbrown::HashSet<K, DefaultHashBuilder, OwnLines>;
+pub(super) type Set<K> = DropsAll<hashbrown::HashSet<K, DefaultHashBuilder, OwnLines>>;
 
 #[cfg(all(test, feature = "std", not(percolog_loom)))]
 mod tests {

@@ -309,7 +309,7 @@ impl<K: Hash + Eq + Clone> Merge for TopKSnapshot<K> {
             0 => other.k,
             mine => mine.min(other.k),
         };
-        for (key, count) in &other.counts {
+        for (key, count) in other.counts.iter() {
             match self.counts.get_mut(key) {
                 Some(sum) => *sum += *count,
                 None => _ = self.counts.insert(key.clone(), *count),

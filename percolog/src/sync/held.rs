@@ -5,24 +5,79 @@
 //! thread is about to wait, and written where a guard is made or dropped; an update never comes here
 //! below its limit.
 //!
+//! A lock that one thread holds at a time says itself who does, where it can: see `ObjectLock::is_mine`. A record is for those that
+//! several hold. It is of a [`Name`], which is an address where the object stays while it is used, and what has come to lie
+//! there has no guard of the old one's that was forgotten; and a [`Number`] where it may move.
+//!
 //! Only threads of the operating system have a place for the record: without the `std` feature, and
 //! under the model checker, nothing is recorded and re-entrance is not detected.
 
+use super::const_fn;
+use super::global::{AtomicU64, Ordering};
+
+/// What tells an object from all others.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Name(u64);
+
+impl From<usize> for Name {
+    /// By an address that is not zero, of something that needs an even one.
+    fn from(address: usize) -> Self {
+        debug_assert!(address % 2 == 0);
+        Self(address as u64)
+    }
+}
+
+/// The number of an object, given when it is first asked for.
+#[derive(Debug)]
+pub(crate) struct Number(AtomicU64);
+
+/// Odd, so that no address is taken for a number.
+static NEXT: AtomicU64 = AtomicU64::new(1);
+
+impl Number {
+    const_fn! {
+        pub(crate) const fn new() -> Self {
+            Self(AtomicU64::new(0))
+        }
+    }
+
+    /// The object's name, if anybody has asked for it before: else nothing is recorded of it.
+    pub(crate) fn given(&self) -> Option<Name> {
+        // Relaxed, as all of this: the numbers differ, which is all that is asked of them, and a thread finds what it has found before.
+        match self.0.load(Ordering::Relaxed) {
+            0 => None,
+            number => Some(Name(number)),
+        }
+    }
+
+    /// The object's name.
+    pub(crate) fn name(&self) -> Name {
+        self.given().unwrap_or_else(|| {
+            let number = NEXT.fetch_add(2, Ordering::Relaxed);
+            let given = self
+                .0
+                .compare_exchange(0, number, Ordering::Relaxed, Ordering::Relaxed);
+            Name(given.err().unwrap_or(number))
+        })
+    }
+}
+
 #[cfg(all(feature = "std", not(percolog_loom)))]
 mod record {
+    use super::Name;
     use core::cell::RefCell;
     use std::vec::Vec;
 
     std::thread_local! {
-        static HELD: RefCell<Vec<usize>> = const { RefCell::new(Vec::new()) };
+        static HELD: RefCell<Vec<Name>> = const { RefCell::new(Vec::new()) };
     }
 
-    pub(super) fn push(object: usize) {
+    pub(super) fn push(object: Name) {
         // A thread so far gone that its storage has been destroyed is not recorded.
         let _ = HELD.try_with(|held| held.borrow_mut().push(object));
     }
 
-    pub(super) fn pop(object: usize) {
+    pub(super) fn pop(object: Name) {
         let _ = HELD.try_with(|held| {
             let mut held = held.borrow_mut();
             if let Some(at) = held.iter().rposition(|entry| *entry == object) {
@@ -31,15 +86,11 @@ mod record {
         });
     }
 
-    pub(super) fn forget(object: usize) {
+    pub(super) fn forget(object: Name) {
         let _ = HELD.try_with(|held| held.borrow_mut().retain(|entry| *entry != object));
     }
 
-    pub(super) fn count() -> usize {
-        HELD.try_with(|held| held.borrow().len()).unwrap_or(0)
-    }
-
-    pub(super) fn contains(object: usize) -> bool {
+    pub(super) fn contains(object: Name) -> bool {
         HELD.try_with(|held| held.borrow().contains(&object))
             .unwrap_or(false)
     }
@@ -47,49 +98,43 @@ mod record {
 
 #[cfg(not(all(feature = "std", not(percolog_loom))))]
 mod record {
-    pub(super) fn push(_object: usize) {}
-    pub(super) fn pop(_object: usize) {}
-    pub(super) fn forget(_object: usize) {}
-    pub(super) fn count() -> usize {
-        0
-    }
-    pub(super) fn contains(_object: usize) -> bool {
+    use super::Name;
+
+    pub(super) fn push(_object: Name) {}
+    pub(super) fn pop(_object: Name) {}
+    pub(super) fn forget(_object: Name) {}
+    pub(super) fn contains(_object: Name) -> bool {
         false
     }
 }
 
-/// Records that this thread now holds a guard of the object at `object`, or runs its operations.
-pub(crate) fn push(object: usize) {
-    record::push(object);
+/// Records that this thread now holds a guard of the object.
+pub(crate) fn push(object: impl Into<Name>) {
+    record::push(object.into());
 }
 
 /// Removes what [`push`] recorded.
-pub(crate) fn pop(object: usize) {
-    record::pop(object);
+pub(crate) fn pop(object: impl Into<Name>) {
+    record::pop(object.into());
 }
 
-/// Removes everything recorded of an object that is going away: its guards were forgotten, and another
-/// object may come to lie there.
-pub(crate) fn forget(object: usize) {
-    record::forget(object);
+/// Removes everything recorded of an object that is not there any more, or of which nobody has a guard: its guards were forgotten.
+pub(crate) fn forget(object: impl Into<Name>) {
+    record::forget(object.into());
 }
 
-/// Whether this thread holds the object at `object`.
-pub(crate) fn contains(object: usize) -> bool {
-    record::contains(object)
-}
-
-/// How many objects this thread holds.
-pub(crate) fn count() -> usize {
-    record::count()
+/// Whether this thread holds the object.
+pub(crate) fn contains(object: impl Into<Name>) -> bool {
+    record::contains(object.into())
 }
 
 /// A [record](push) that is [taken back](pop) when this is dropped, also by a panic.
 #[derive(Debug)]
-pub(crate) struct Held(usize);
+pub(crate) struct Held(Name);
 
 impl Held {
-    pub(crate) fn new(object: usize) -> Self {
+    pub(crate) fn new(object: impl Into<Name>) -> Self {
+        let object = object.into();
         push(object);
         Self(object)
     }

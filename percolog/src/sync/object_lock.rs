@@ -1,8 +1,8 @@
 //! The lock of an object's merged state: exclusive or shared, with deadline and downgrade.
 
 use super::atomic::Ordering;
-use super::const_fn;
 use super::wait::{Backoff, ParkingWord};
+use super::{ThreadId, const_fn};
 
 /// Readers-writer lock on one word.
 ///
@@ -10,12 +10,16 @@ use super::wait::{Backoff, ParkingWord};
 /// stream of readers cannot starve a merge. Whoever frees the lock with `PARKED` set clears it and
 /// wakes everyone; who then finds the lock taken sets it again.
 ///
+/// The word says which thread holds the lock exclusively, so that a thread can tell that it would wait for itself. The record cannot
+/// be taken for another lock's, wherever the lock is moved, and whoever comes to lie in its place.
+///
 /// | bits | meaning |
 /// |---|---|
 /// | 31 | held exclusively |
 /// | 30 | somebody is, or was, parked |
 /// | 29 | among them an updater who waits for its queue to be taken, or for the lock to take it itself |
-/// | 0–28 | number of shared holders |
+/// | 28 | changes whenever sleepers are woken while the lock is held |
+/// | 0–27 | number of shared holders; or the number of the thread that holds it exclusively |
 #[derive(Debug)]
 pub(crate) struct ObjectLock {
     word: ParkingWord,
@@ -24,18 +28,19 @@ pub(crate) struct ObjectLock {
 const EXCLUSIVE: u32 = 1 << 31;
 const PARKED: u32 = 1 << 30;
 const UPDATERS: u32 = 1 << 29;
-const SHARED: u32 = UPDATERS - 1;
+const WOKEN: u32 = 1 << 28;
+const HOLDERS: u32 = WOKEN - 1;
 
 /// Whether a lock in this state cannot be taken exclusively.
 const fn keeps_out_writers(word: u32) -> bool {
-    word & (EXCLUSIVE | SHARED) != 0
+    word & (EXCLUSIVE | HOLDERS) != 0
 }
 
 /// Whether a lock in this state cannot be taken for sharing: a writer has it, or waits behind readers
 /// who have it (or there are as many of those as can be counted).
 const fn keeps_out_readers(word: u32) -> bool {
-    let behind_waiter = word & PARKED != 0 && word & SHARED != 0;
-    word & EXCLUSIVE != 0 || behind_waiter || word & SHARED == SHARED
+    let behind_waiter = word & PARKED != 0 && word & HOLDERS != 0;
+    word & EXCLUSIVE != 0 || behind_waiter || word & HOLDERS == HOLDERS
 }
 
 /// How long a thread is willing to wait.
@@ -55,15 +60,31 @@ impl ObjectLock {
         }
     }
 
+    /// Whether the calling thread holds the lock exclusively, as far as [`ThreadId`] can tell.
+    pub(crate) fn is_mine(&self) -> bool {
+        let me = ThreadId::current().up_to(HOLDERS);
+        // Relaxed: a thread reads its own number only where it wrote it itself.
+        let word = self.word.load(Ordering::Relaxed);
+        me != ThreadId::UNKNOWN && word & EXCLUSIVE != 0 && word & HOLDERS == me.word()
+    }
+
+    /// Whether anybody holds the lock for sharing: a thread that does is told so.
+    pub(crate) fn is_shared(&self) -> bool {
+        // Relaxed: a thread finds its own share in any case.
+        let word = self.word.load(Ordering::Relaxed);
+        word & EXCLUSIVE == 0 && word & HOLDERS != 0
+    }
+
     /// Takes the lock exclusively if nobody holds it. Lock-free.
     #[inline]
     pub(crate) fn try_exclusive(&self) -> bool {
+        let taken = EXCLUSIVE | ThreadId::current().up_to(HOLDERS).word();
         let mut word = self.word.load(Ordering::Relaxed);
         while !keeps_out_writers(word) {
             // Acquire pairs with the Release of whoever freed the lock; the loads are only hints.
             match self.word.compare_exchange_weak(
                 word,
-                word | EXCLUSIVE,
+                word | taken,
                 Ordering::Acquire,
                 Ordering::Relaxed,
             ) {
@@ -133,7 +154,7 @@ impl ObjectLock {
     /// they wait for.
     #[inline]
     pub(crate) fn let_updaters_go(&self) {
-        // Relaxed: a waiter has set its mark before it asked, and asked before this thread settled the matter, both under the
+        // Relaxed: a waiter has seen its mark before it asked, and asked before this thread settled the matter, both under the
         // lock that `settled` looks under; so this comes after the mark. Whoever asks later is told that it is settled.
         if self.word.load(Ordering::Relaxed) & UPDATERS != 0 {
             self.wake_all();
@@ -161,7 +182,7 @@ impl ObjectLock {
         // Release pairs with the Acquire of the next exclusive holder, who must come after all that
         // this reader read.
         let before = self.word.fetch_sub(1, Ordering::Release);
-        if before & PARKED != 0 && before & SHARED == 1 {
+        if before & PARKED != 0 && before & HOLDERS == 1 {
             // The last reader out clears the mark. If this fails, somebody took the lock meanwhile
             // and inherits the duty with the mark, which is still set; or somebody gave up waiting,
             // has cleared the mark and wakes everyone.
@@ -186,12 +207,18 @@ impl ObjectLock {
 
     /// Takes back the marks of those who sleep, and wakes them: who has to go on sleeping sets them again.
     fn wake_all(&self) {
-        // Relaxed: the marks publish nothing.
+        // First: whoever has seen the marks and does not sleep yet must not take marks that are set again for those that it saw.
+        // Relaxed, both: the marks publish nothing.
+        self.word.fetch_xor(WOKEN, Ordering::Relaxed);
         let before = self.word.fetch_and(!(PARKED | UPDATERS), Ordering::Relaxed);
         self.wake_after(before);
     }
 
     /// Waits until `take` returns something, and sleeps with these marks set while the lock keeps it out. `None` when patience ran out.
+    ///
+    /// Sleeps only in a state of the lock in which it has seen the marks *before* it asked `take`, whoever has set them: whoever settles
+    /// what it waits for later finds them, and changes the word when it takes them back. (Unless the lock is freed meanwhile, and is
+    /// taken, marked and settled again by the same threads: this one can then sleep until the end of that.)
     fn wait_for<R>(
         &self,
         patience: Patience,
@@ -200,6 +227,8 @@ impl ObjectLock {
         mut take: impl FnMut() -> Option<R>,
     ) -> Option<R> {
         let mut backoff = Backoff::new();
+        #[cfg(feature = "std")]
+        let mut seen = None;
         loop {
             if let Some(taken) = take() {
                 return Some(taken);
@@ -222,14 +251,18 @@ impl ObjectLock {
                     continue;
                 }
                 if word & marks != marks {
-                    // Then once more from the start: whoever settles what this thread waits for, and does so after it has been
-                    // asked, must find the marks. Relaxed: the asking is what goes from one to the other.
-                    let _ = self.word.compare_exchange_weak(
+                    // Relaxed: the asking is what goes from one to the other.
+                    let marked = self.word.compare_exchange_weak(
                         word,
                         word | marks,
                         Ordering::Relaxed,
                         Ordering::Relaxed,
                     );
+                    seen = marked.ok().map(|_| word | marks);
+                    continue;
+                }
+                if seen != Some(word) {
+                    seen = Some(word);
                     continue;
                 }
                 let deadline = match patience {

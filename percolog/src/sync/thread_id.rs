@@ -2,8 +2,8 @@
 
 /// The number of a thread, never given to another one.
 ///
-/// It is unknown without the `std` feature, under the model checker, and to threads beyond the first four billion: a lock
-/// then cannot tell that it is taken by the thread that asks for it.
+/// It is unknown without the `std` feature, under the model checker, and to threads beyond the first four billion (or as many as the
+/// lock has [room](Self::up_to) for): a lock then cannot tell that it is taken by the thread that asks for it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct ThreadId(u32);
 
@@ -15,6 +15,12 @@ impl ThreadId {
     #[inline(always)]
     pub(crate) const fn word(self) -> u32 {
         self.0
+    }
+
+    /// The same number if a word has room for it that holds no larger one than `most`; else unknown.
+    #[inline(always)]
+    pub(crate) const fn up_to(self, most: u32) -> Self {
+        if self.0 <= most { self } else { Self::UNKNOWN }
     }
 
     /// The calling thread's.

@@ -10,6 +10,7 @@ mod full_queues;
 mod ldu;
 mod lent;
 mod limits;
+mod panics;
 mod poison;
 mod properties;
 mod registry;

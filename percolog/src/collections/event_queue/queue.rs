@@ -35,7 +35,9 @@ use core::fmt;
 /// # Panics and poisoning
 ///
 /// Events are compared, where equal neighbours are merged, and dropped, where they are lost, by whichever thread merges. If that panics, the
-/// queue is poisoned as a [`Logged`] is: the consumer's looks panic, and so does a push that finds its core's queue at its hard limit.
+/// queue is poisoned: the consumer's looks panic until [`clear_poison`](Self::clear_poison). The event that was compared or dropped is lost, and
+/// is in no [`Overflow`](super::Delivery::Overflow) unless it was about to be; all others are there, in order. Pushing goes on, and so do the merges
+/// that it pays for.
 ///
 /// A comparison or a destructor that pushes to the same queue is served, up to the hard limit of its core's queue, where it panics: the
 /// merge would wait for itself.
@@ -134,6 +136,8 @@ impl EventQueueBuilder {
             EventQueue {
                 log: crate::oplog::LoggedBuilder::new()
                     .limit(self.limit)
+                    // Events are compared before, and dropped after, anything is changed.
+                    .merge_poisoned()
                     .build_in(Waiting::new(self.capacity, same), environment),
                 taken: Isolated::new(SlotLock::new(Taken::new())),
                 #[cfg(feature = "std")]
@@ -168,7 +172,7 @@ impl<T: Send, E: Environment> EventQueue<T, E> {
     /// See the type for progress and cost.
     ///
     /// # Panics
-    /// Only if the core's queue is at its hard limit and nothing can be merged: see the type.
+    /// Only if the core's queue is at its hard limit and a comparison or destructor has called this: see the type.
     #[inline]
     #[track_caller]
     pub fn push(&self, event: T) {
@@ -210,6 +214,18 @@ impl<T: Send, E: Environment> EventQueue<T, E> {
     fn ring(&self) {
         #[cfg(feature = "std")]
         self.bell.ring();
+    }
+
+    /// Returns whether bringing events together has panicked: a comparison, or the destructor of an event that was not kept. See
+    /// [the type](Self#panics).
+    #[must_use]
+    pub fn is_poisoned(&self) -> bool {
+        self.log.is_poisoned()
+    }
+
+    /// Lets the consumer look again.
+    pub fn clear_poison(&self) {
+        self.log.clear_poison();
     }
 
     /// Returns statistics: what deferring has cost so far: here `executed` is how many events have been brought together. Locks each core's queue for

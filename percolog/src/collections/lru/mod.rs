@@ -16,8 +16,9 @@ mod order;
 
 use self::order::Order;
 use crate::cpu::{Environment, Native};
+use crate::engine::Wait;
 use crate::oplog::{self, Absorb, Drained, LogStats, Logged, MemoryUsage, Operation, Policy};
-use crate::sync::const_fn;
+use crate::sync::{Patience, const_fn};
 use alloc::vec::Vec;
 use core::borrow::Borrow;
 use core::fmt;
@@ -100,7 +101,9 @@ use hashbrown::DefaultHashBuilder;
 ///
 /// # Re-entrance and panics
 ///
-/// The key's `Hash` and `Eq` must not use this object. If one of them panics the object is poisoned, as a [`Logged`] is: methods that read panic then.
+/// The key's `Hash` and `Eq` must not use this object. If its `Eq` or its destructor panics while touches are brought together, the object is
+/// poisoned: methods that read panic until [`clear_poison`](Self::clear_poison). That touch, insert or remove is lost, and nothing else: the order
+/// is right, updates go on, and so do the merges that they pay for.
 pub struct Lru<K: Hash + Eq + Send, S = DefaultHashBuilder, E: Environment = Native> {
     hasher: S,
     log: Logged<Order<K>, Edit<K>, E>,
@@ -162,7 +165,10 @@ impl LruBuilder {
     /// The usual limit, and touches that may be discarded.
     pub const fn new() -> Self {
         Self {
-            log: oplog::LoggedBuilder::new().policy(Policy::MergeOrDiscard),
+            log: oplog::LoggedBuilder::new()
+                .policy(Policy::MergeOrDiscard)
+                // Keys are compared before, and dropped after, anything is changed.
+                .merge_poisoned(),
         }
     }
 
@@ -255,7 +261,7 @@ impl<K: Hash + Eq + Send, S: BuildHasher, E: Environment> Lru<K, S, E> {
     /// Puts a key in, as the one touched last; one that is there already is touched. Never discarded.
     ///
     /// # Panics
-    /// If the core's queue is full and the object is poisoned.
+    /// If the core's queue is full and the key's methods have called this.
     #[inline]
     pub fn insert(&self, key: K) {
         self.surely(self.edit(Kind::Insert, key));
@@ -270,11 +276,14 @@ impl<K: Hash + Eq + Send, S: BuildHasher, E: Environment> Lru<K, S, E> {
         self.surely(self.edit(Kind::Remove, key));
     }
 
-    /// Queues, or merges and executes at once where there is no room.
+    /// Queues, and merges where there is no room until there is.
     #[inline]
-    fn surely(&self, edit: Edit<K>) {
-        if let Err(full) = self.log.try_queue(edit) {
-            self.log.with(|order| full.operation.exec(order));
+    fn surely(&self, mut edit: Edit<K>) {
+        while let Err(full) = self.log.try_queue(edit) {
+            edit = full.operation;
+            if let Err(reason) = self.log.make_room(Wait::For(Patience::Unlimited)) {
+                panic!("percolog: the key cannot be put in or taken out, {reason}");
+            }
         }
     }
 
@@ -379,6 +388,17 @@ impl<K: Hash + Eq + Send, S: BuildHasher, E: Environment> Lru<K, S, E> {
     #[must_use]
     pub fn memory_usage(&self) -> MemoryUsage {
         self.log.memory_usage()
+    }
+
+    /// Returns whether a key's comparison or destructor has panicked. See [the type](Self#re-entrance-and-panics).
+    #[must_use]
+    pub fn is_poisoned(&self) -> bool {
+        self.log.is_poisoned()
+    }
+
+    /// Lets the object be read again.
+    pub fn clear_poison(&self) {
+        self.log.clear_poison();
     }
 
     /// Returns statistics: what deferring has cost; [`discarded`](LogStats::discarded) is the number of touches that were.

@@ -1,5 +1,6 @@
 //! Keys in the order in which they were last touched: the state behind the log.
 
+use crate::cpu::drop_all;
 use alloc::vec::Vec;
 use core::borrow::Borrow;
 use hashbrown::HashTable;
@@ -29,6 +30,12 @@ const NONE: u32 = u32::MAX;
 /// The hash that the table takes, of the one that operations carry: spread, as a user's can be the key itself.
 fn wide(hash: u32) -> u64 {
     u64::from(hash).wrapping_mul(0x9e37_79b9_7f4a_7c15)
+}
+
+impl<K> Drop for Order<K> {
+    fn drop(&mut self) {
+        drop_all(self.nodes.drain(..));
+    }
 }
 
 impl<K> Order<K> {

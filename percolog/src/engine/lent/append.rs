@@ -4,9 +4,8 @@ use super::cache::{Cache, LentQueue, Place, Table};
 use super::evict::Eviction;
 use super::object::Lent;
 use crate::cpu::{self, CoreId, Environment};
-use crate::engine::gate::Door;
+use crate::engine::gate::{Door, Refusal, Wait};
 use crate::engine::limits::{Full, FullReason, Policy};
-use crate::engine::object::{Refusal, Wait};
 use crate::engine::queue::{Absorbed, Queue};
 use crate::engine::room::{Crowded, merge_or_grow, merge_unless_busy};
 use crate::engine::slots::{Bound, Origin, Stamps};
@@ -123,7 +122,7 @@ impl<S, Q: Queue<S>, E: Environment> Cache<S, Q, E> {
             let mut held = table.places[self.place(object)].lock();
             let place = held.get();
             if place.tag != Some(object.tag())
-                && let Err(obstacle) = self.bring_in(table, slot, place, object)
+                && let Err(obstacle) = self.bring_in(table, slot, place, object, true)
             {
                 return Err(Attempt::Again(operation, obstacle));
             }
@@ -166,7 +165,8 @@ impl<S, Q: Queue<S>, E: Environment> Cache<S, Q, E> {
         here.append::<S>(operation, stamp, origin)
     }
 
-    /// Gives the place, which is locked and has another tag or none, to the object.
+    /// Gives the place, which is locked and has another tag or none, to the object. If another one has it that must not be merged now,
+    /// by who says so or because it is in use, its queue is set aside.
     #[cold]
     #[inline(never)]
     fn bring_in<'a>(
@@ -175,35 +175,43 @@ impl<S, Q: Queue<S>, E: Environment> Cache<S, Q, E> {
         slot: CoreId,
         place: &mut Place<S, Q>,
         object: &Lent<S>,
+        may_merge: bool,
     ) -> Result<(), Obstacle<'a, S>> {
         if let Some(other) = place.tag {
             if object.is_closed() {
                 // Nothing is done to the other one in vain.
                 return Err(Obstacle::Closed);
             }
-            // SAFETY: it is the tag of a place that we have locked.
-            match unsafe { Eviction::begin(other) } {
-                Some(eviction) => return Err(Obstacle::Occupied(eviction)),
-                None => {
-                    let mut held = table.side.lock();
-                    let side = held.get();
-                    // What was set aside before is merged first if it can be by now: only what is in use
-                    // just now stays there.
-                    let mut aside = side.aside.iter();
-                    let eviction = aside.find_map(|(tag, _)| {
-                        // SAFETY: what has been set aside is alive as long as the side is locked: its
-                        // destruction takes it away first.
-                        unsafe { Eviction::begin(*tag) }
-                    });
-                    if let Some(eviction) = eviction {
-                        return Err(Obstacle::Occupied(eviction));
-                    }
-                    side.set_aside += 1;
-                    side.aside
-                        .extend(place.queue.take().map(|queue| (other, queue)));
-                    place.tag = None;
+            if may_merge {
+                // SAFETY: it is the tag of a place that we have locked.
+                if let Some(eviction) = unsafe { Eviction::begin(other) } {
+                    return Err(Obstacle::Occupied(eviction));
                 }
             }
+            let mut held = table.side.lock();
+            let side = held.get();
+            if may_merge {
+                // What was set aside before is merged first if it can be by now: only what is in use
+                // just now stays there.
+                let mut aside = side.aside.iter();
+                let eviction = aside.find_map(|(tag, _)| {
+                    // SAFETY: what has been set aside is alive as long as the side is locked: its
+                    // destruction takes it away first.
+                    unsafe { Eviction::begin(*tag) }
+                });
+                if let Some(eviction) = eviction {
+                    return Err(Obstacle::Occupied(eviction));
+                }
+            } else if side.made >= self.options.queues
+                && side.free.is_empty()
+                && !side.aside.iter().any(|(tag, _)| *tag == object.tag())
+            {
+                return Err(Obstacle::NoQueue);
+            }
+            side.set_aside += 1;
+            side.aside
+                .extend(place.queue.take().map(|queue| (other, queue)));
+            place.tag = None;
         }
         let mut held = table.side.lock();
         let side = held.get();
@@ -386,13 +394,8 @@ impl<S, Q: Queue<S>, E: Environment> Cache<S, Q, E> {
             };
             let place = held.get();
             if place.tag != Some(object.tag()) {
-                match self.bring_in(table, slot, place, object) {
+                match self.bring_in(table, slot, place, object, false) {
                     Ok(()) => {}
-                    Err(Obstacle::Occupied(eviction)) => {
-                        drop(held);
-                        eviction.cancel();
-                        return Err(busy(operation));
-                    }
                     Err(_) => return Err(busy(operation)),
                 }
             }
@@ -432,7 +435,7 @@ struct InCache<'a, S, Q: Queue<S>, E: Environment> {
 }
 
 impl<S, Q: Queue<S>, E: Environment> Crowded for InCache<'_, S, Q, E> {
-    fn is_poisoned(&self) -> bool {
+    fn is_stuck(&self) -> bool {
         self.object.is_poisoned()
     }
 

@@ -30,9 +30,6 @@ impl<'a, S: 'a> Eviction<'a, S> {
         // SAFETY: the owner waits for the end of the eviction.
         unsafe { self.object.as_ref() }
     }
-
-    /// Leaves the object as it is.
-    pub(super) fn cancel(self) {}
 }
 
 impl<S> Drop for Eviction<'_, S> {

@@ -5,14 +5,12 @@ use super::core_set::CoreSet;
 use super::object::Lent;
 use crate::cpu::{CoreId, Environment};
 use crate::engine::contained::contained;
-use crate::engine::gate::{Door, is_panicking};
+use crate::engine::gate::{Door, Refusal, Wait, is_panicking};
 use crate::engine::guard::{ReadGuard, SynchronizeError, Synchronized};
 use crate::engine::limits::OnDrop;
-use crate::engine::object::{Refusal, Wait};
 use crate::engine::queue::Queue;
 use crate::engine::slots::{Origin, Stamps};
 use crate::engine::stats::Drained;
-use crate::sync::held;
 use alloc::vec::Vec;
 use core::ptr::NonNull;
 
@@ -64,7 +62,7 @@ impl<S, Q: Queue<S>, E: Environment> Drop for Work<'_, S, Q, E> {
     }
 }
 
-/// A batch that comes behind what a panic had left. If that panics as well, the batch is kept behind it.
+/// A batch that is not being applied yet. If anything panics before it is, the batch is kept, behind what a panic had left.
 struct Behind<'a, S, Q: Queue<S>, E: Environment> {
     cache: &'a Cache<S, Q, E>,
     object: &'a Lent<S>,
@@ -75,6 +73,16 @@ impl<S, Q: Queue<S>, E: Environment> Drop for Behind<'_, S, Q, E> {
     fn drop(&mut self) {
         if let Some(batch) = self.batch.take() {
             self.cache.leave_unfinished(self.object, batch, false);
+        }
+    }
+}
+
+impl<S, Q: Queue<S>, E: Environment> Behind<'_, S, Q, E> {
+    /// The batch, which the caller sees to.
+    fn done(mut self) -> Batch<S, Q> {
+        match self.batch.take() {
+            Some(batch) => batch,
+            None => unreachable!("it is there until it is taken or dropped"),
         }
     }
 }
@@ -93,8 +101,16 @@ impl<S, Q: Queue<S>, E: Environment> Drop for Forget<'_, S, Q, E> {
 
 impl<S, Q: Queue<S>, E: Environment> Cache<S, Q, E> {
     /// Takes what is queued on the slots of the set, and the object's tags, and opens the object.
-    fn take(&self, object: &Lent<S>, set: CoreSet, batch: &mut Batch<S, Q>) {
+    fn take<'a>(&'a self, object: &'a Lent<S>, set: CoreSet) -> Behind<'a, S, Q, E> {
         let closed = Closed(object);
+        let mut taken = Behind {
+            cache: self,
+            object,
+            batch: Some(self.batch()),
+        };
+        let Some(batch) = &mut taken.batch else {
+            unreachable!("put there a moment ago")
+        };
         let mut latest = 0;
         let threshold = self.options.objects.first_threshold();
         // Who is in the set has a table, which `end` therefore covers.
@@ -144,6 +160,7 @@ impl<S, Q: Queue<S>, E: Environment> Cache<S, Q, E> {
         }
         // Who waits with a full queue has none now, and need not wait for the operations to be executed.
         object.gate.lock.let_updaters_go();
+        taken
     }
 
     /// Applies up to `budget` operations of a batch, and returns how many; keeps what is left. Looks first, if it is
@@ -223,9 +240,8 @@ impl<S, Q: Queue<S>, E: Environment> Cache<S, Q, E> {
         if object.is_unfinished() || object.is_clean() {
             return executed;
         }
-        let mut batch = self.batch();
-        self.take(object, object.close(), &mut batch);
-        executed + self.apply(object, batch, true, budget - executed)
+        let taken = self.take(object, object.close());
+        executed + self.apply(object, taken.done(), true, budget - executed)
     }
 
     /// Merges for the sake of another object, or of an updater at the limit, who must not suffer for what others
@@ -310,18 +326,7 @@ impl<S, Q: Queue<S>, E: Environment> Cache<S, Q, E> {
 
     /// Takes the object for this thread alone.
     pub(super) fn enter<'a>(&self, object: &'a Lent<S>, wait: Wait) -> Result<Door<'a>, Refusal> {
-        if held::contains(object.address()) {
-            return Err(Refusal::Held);
-        }
-        let entered = match wait {
-            Wait::No => object.gate.lock.try_exclusive(),
-            Wait::For(patience) => object.gate.lock.exclusive(patience),
-        };
-        if entered {
-            Ok(object.door())
-        } else {
-            Err(Refusal::Busy)
-        }
+        object.gate.enter(None, wait)
     }
 
     pub(crate) fn synchronize<'a>(
@@ -355,17 +360,7 @@ impl<S, Q: Queue<S>, E: Environment> Cache<S, Q, E> {
     where
         S: Sync,
     {
-        if held::contains(object.address()) {
-            return Err(SynchronizeError::Held);
-        }
-        let entered = match wait {
-            Wait::No => object.gate.lock.try_shared(),
-            Wait::For(patience) => object.gate.lock.shared(patience),
-        };
-        if !entered {
-            return Err(SynchronizeError::Busy);
-        }
-        let door = object.door();
+        let door = object.gate.enter_shared(None, wait)?;
         let (clean, poisoned) = (object.is_clean(), object.is_poisoned());
         if clean || poisoned {
             // SAFETY: we went through the door for shared use, and the state is only read through the pointer.
@@ -388,22 +383,14 @@ impl<S, Q: Queue<S>, E: Environment> Cache<S, Q, E> {
     pub(crate) fn finish(&self, object: &mut Lent<S>) {
         let set = object.close_for_owner();
         let object: &Lent<S> = object;
-        let mut batch = self.batch();
-        self.take(object, set, &mut batch);
-        let mut behind = Behind {
-            cache: self,
-            object,
-            batch: Some(batch),
-        };
+        let behind = self.take(object, set);
         self.merge_unfinished(object, usize::MAX);
-        if let Some(batch) = behind.batch.take() {
-            self.apply(object, batch, true, usize::MAX);
-        }
+        self.apply(object, behind.done(), true, usize::MAX);
     }
 
     /// Merges or drops what is pending of an object that is going away. There is no trace of it afterwards.
     pub(crate) fn destroy(&self, object: &mut Lent<S>) {
-        held::forget(object.address());
+        object.gate.forget();
         let apply = self.options.objects.on_drop == OnDrop::Apply
             && !object.is_poisoned()
             && !is_panicking();
@@ -417,8 +404,7 @@ impl<S, Q: Queue<S>, E: Environment> Cache<S, Q, E> {
             return;
         }
         let set = object.close_for_owner();
-        let mut batch = self.batch();
-        self.take(object, set, &mut batch);
+        let batch = self.take(object, set).done();
         self.forget(object.address());
         // Operations may have something to drop that comes back here: no lock is held.
         drop(batch);

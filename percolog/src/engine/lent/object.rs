@@ -2,9 +2,11 @@
 
 use super::core_set::{self, CoreSet};
 use crate::cpu::CoreId;
+use crate::engine::contained;
 use crate::engine::gate::{Door, Gate, POISONED};
 use crate::sync::atomic::Ordering;
-use crate::sync::{Backoff, UnsafeCell, const_fn, held};
+use crate::sync::held::{self, Name};
+use crate::sync::{Backoff, UnsafeCell, const_fn};
 use core::marker::PhantomPinned;
 use core::ptr::{self, NonNull};
 
@@ -64,7 +66,7 @@ impl<S> Lent<S> {
     }
 
     pub(super) fn door(&self) -> Door<'_> {
-        self.gate.door(self.address())
+        self.gate.door(None)
     }
 
     /// Whether nothing is pending.
@@ -111,7 +113,18 @@ impl<S> Lent<S> {
     }
 
     /// Closes the object for its only owner, when the last thread that evicts it has gone.
+    ///
+    /// It never goes if it is this one: an operation has dropped the last handle of the object that it is executed on. Its caller
+    /// uses the object when this has returned, and a panic would free it all the same: so the process ends here.
     pub(super) fn close_for_owner(&mut self) -> CoreSet {
+        #[cfg(feature = "std")]
+        if held::contains(self.eviction()) {
+            std::eprintln!(
+                "percolog: an operation has dropped the last handle of the `Lent` object that it was executed on, by a thread that \
+                 updated another object: waiting would be waiting for itself, and the process is aborted"
+            );
+            std::process::abort();
+        }
         let mut backoff = Backoff::new();
         loop {
             // Acquire: as in `close`, and pairs with the Release in `end_eviction`: what the evictor did is seen.
@@ -155,7 +168,7 @@ impl<S> Lent<S> {
     /// Takes the object to merge it for another one's sake; not if that would mean to wait, or for something
     /// that this thread holds, or could not be done. Called under the lock of a place that has its tag.
     pub(super) fn try_evict(&self) -> Option<Door<'_>> {
-        if held::count() >= DEPTH {
+        if contained::depth() >= DEPTH {
             return None;
         }
         // Acquire pairs with the Release in `end_eviction` of the evictor before.
@@ -166,6 +179,7 @@ impl<S> Lent<S> {
             })
             .ok()?;
         if self.gate.lock.try_exclusive() {
+            held::push(self.eviction());
             return Some(self.door());
         }
         // Release: the owner, who waits for the flag, comes after this thread's look at the lock.
@@ -173,19 +187,26 @@ impl<S> Lent<S> {
         None
     }
 
+    /// The name of an eviction of this object. The object stays while it lasts.
+    fn eviction(&self) -> Name {
+        Name::from(ptr::from_ref(&self.gate.flags).addr())
+    }
+
     /// Gives back what [`try_evict`](Self::try_evict) has taken.
     ///
     /// # Safety
     /// The object was alive then; it may be gone when this returns.
     pub(super) unsafe fn end_eviction(object: NonNull<Self>, door: Door<'_>) {
-        door.leave_exclusive();
         // SAFETY: the owner waits for the flag.
-        let flags = unsafe { &(*object.as_ptr()).gate.flags };
+        let object = unsafe { &*object.as_ptr() };
+        held::pop(object.eviction());
+        door.leave_exclusive();
+        let flags = &object.gate.flags;
         // Release pairs with the Acquire in `close_for_owner`: this is the last that this thread has to do with the object.
         flags.fetch_and(!EVICTING, Ordering::Release);
     }
 }
 
-/// How many objects a thread may have when it starts to merge one that is in its way. Operations that queue
+/// How many merges for others' sake a thread may be in the middle of when it starts to merge an object that is in its way. Operations that queue
 /// to other objects, whose operations queue to others, would fill the stack.
 const DEPTH: usize = 8;

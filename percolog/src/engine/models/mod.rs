@@ -22,8 +22,9 @@ mod marks;
 mod places;
 mod sharing;
 
+use super::gate::Wait;
 use super::limits::{Options, Policy};
-use super::object::{Object, Wait};
+use super::object::Object;
 use super::queue::{Absorbed, Limits, Queue};
 use crate::cpu::{CoreId, Environment};
 pub(crate) use crate::sync::explore;

@@ -296,3 +296,26 @@ fn who_waits_for_what_is_settled_meanwhile_does_not_wait_for_the_release() {
         locked.lock.release_exclusive();
     });
 }
+
+/// The same with two who wait, and who leave the marks of sleepers behind for each other.
+///
+/// Loom cannot see: a lock that is freed, taken and marked again between a waiter's last look and its sleep.
+#[test]
+fn two_who_wait_for_what_is_settled_meanwhile_do_not_wait_for_the_release() {
+    explore(|| {
+        let settled = Arc::new(SlotLock::new(false));
+        let locked = Locked::new();
+        assert!(locked.lock.exclusive(Patience::Unlimited));
+        let updaters = [(); 2].map(|()| {
+            let (locked, settled) = (locked.clone(), settled.clone());
+            thread::spawn(move || {
+                assert!(!locked.lock.exclusive_unless(|| *settled.lock().get()));
+            })
+        });
+        *settled.lock().get() = true;
+        locked.lock.let_updaters_go();
+        // Joined with the lock still held.
+        updaters.into_iter().for_each(join);
+        locked.lock.release_exclusive();
+    });
+}

@@ -3,6 +3,7 @@
 #![cfg(not(percolog_loom))]
 
 mod guards;
+mod nested;
 mod policies;
 mod slots;
 mod waiting;
