@@ -47,7 +47,7 @@ pub(crate) mod undivided;
 #[cfg(feature = "alloc")]
 pub(crate) use environment::{Environment, Native};
 #[cfg(feature = "alloc")]
-pub(crate) use own_lines::OwnLines;
+pub(crate) use own_lines::{OwnLines, OwnTable};
 #[cfg(feature = "alloc")]
 pub use per_core::PerCore;
 pub use platform::Platform;

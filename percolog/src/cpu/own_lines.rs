@@ -1,8 +1,10 @@
 //! Memory that shares no line with other memory.
 
-use crate::sync::LINE_SIZE;
+use crate::sync::{LINE_SIZE, despite_panics};
 use allocator_api2::alloc::{AllocError, Allocator, Global, Layout};
+use core::ops::{Deref, DerefMut};
 use core::ptr::NonNull;
+use hashbrown::HashTable;
 
 /// The global allocator, asked for whole lines.
 #[derive(Debug, Clone, Copy, Default)]
@@ -26,6 +28,40 @@ unsafe impl Allocator for OwnLines {
         if let Ok(layout) = whole_lines(layout) {
             // SAFETY: by contract it was allocated above, with this layout; one for which there is none was not.
             unsafe { Global.deallocate(memory, layout) };
+        }
+    }
+}
+
+/// A hash table on lines of its own, which drops all its items, also those behind one whose destructor panics.
+#[derive(Debug)]
+pub(crate) struct OwnTable<T>(HashTable<T, OwnLines>);
+
+impl<T> OwnTable<T> {
+    pub(crate) const fn new() -> Self {
+        Self(HashTable::new_in(OwnLines))
+    }
+}
+
+impl<T> Deref for OwnTable<T> {
+    type Target = HashTable<T, OwnLines>;
+
+    #[inline(always)]
+    fn deref(&self) -> &Self::Target {
+        &self.0
+    }
+}
+
+impl<T> DerefMut for OwnTable<T> {
+    #[inline(always)]
+    fn deref_mut(&mut self) -> &mut Self::Target {
+        &mut self.0
+    }
+}
+
+impl<T> Drop for OwnTable<T> {
+    fn drop(&mut self) {
+        if core::mem::needs_drop::<T>() {
+            despite_panics(self.0.drain(), drop);
         }
     }
 }

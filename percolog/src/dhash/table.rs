@@ -79,8 +79,8 @@ const SHARDS: usize = 16;
 ///   are destroyed; they keep the thread's table from threads that come later.
 /// * **What a table calls** (hashing, comparing, making, folding, visiting) should be short, and must not use the same table, but for lookups
 ///   that hit: whatever would wait returns [`Reentered`] there. Without the `std` feature that is not noticed, and waits for ever; and then a
-///   thread may have one guard at a time. Where such code panics, the call has changed nothing, but that discarded parts
-///   may be dropped instead of folded.
+///   thread may have one guard at a time. Where such code panics, the call has changed nothing, but that
+///   parts were discarded: a panic while one is folded or dropped keeps no other from it, and goes on when all are gone.
 ///
 /// # Guards are locks
 ///
