@@ -7,6 +7,7 @@ use super::Reentered;
 use super::interface::{ElementTable, LockedElement};
 use crate::cpu::OwnTable;
 use crate::cpu::undivided::undivided;
+use crate::hash::DefaultHashBuilder;
 use crate::sync::atomic::{AtomicU32, Ordering};
 use crate::sync::held::{self, Held};
 use crate::sync::{Isolated, ObjectLock, Patience, SlotLock, UnsafeCell};
@@ -17,7 +18,6 @@ use ::core::ops::{Deref, DerefMut};
 use alloc::boxed::Box;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
-use hashbrown::DefaultHashBuilder;
 
 const ALIVE: u32 = 0;
 const DEAD: u32 = 1;

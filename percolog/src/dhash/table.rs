@@ -6,10 +6,10 @@ use super::interface::{ElementTable, LockedElement};
 use super::places::Inside;
 use crate::cpu::lease;
 use crate::cpu::shards::NoVisit;
+use crate::hash::DefaultHashBuilder;
 use ::core::fmt;
 use ::core::hash::{BuildHasher, Hash};
 use ::core::ops::{ControlFlow, Deref, DerefMut};
-use hashbrown::DefaultHashBuilder;
 
 /// Parts of the master table.
 const SHARDS: usize = 16;

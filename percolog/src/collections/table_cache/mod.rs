@@ -22,13 +22,13 @@
 mod models;
 
 use crate::cpu::{self, CoreId, Environment, Native, OwnTable, PerCore};
+use crate::hash::DefaultHashBuilder;
 use crate::sync::{Isolated, ObjectLock, Patience, SlotLock, UnsafeCell, const_fn};
 use alloc::vec::Vec;
 use core::borrow::Borrow;
 use core::fmt;
 use core::hash::{BuildHasher, Hash};
 use core::mem;
-use hashbrown::DefaultHashBuilder;
 
 /// A hash table with per-core copies of looked-up entries, for tables that hardly ever change.
 ///
