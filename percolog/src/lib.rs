@@ -81,6 +81,8 @@ extern crate alloc;
 #[cfg(feature = "std")]
 extern crate std;
 
+#[cfg(feature = "alloc")]
+mod hash;
 mod sync;
 
 #[cfg(feature = "alloc")]

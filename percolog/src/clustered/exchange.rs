@@ -3,10 +3,11 @@
 use super::arrangement::{Arrangement, CurrentRoot, Layer};
 use super::interpose::{Interposable, Interposer};
 use super::object::{Name, Object, StaleRef, with_layer, without_layer};
-use super::reference::{DOMAIN, ObjectRef, TABLES};
+use super::reference::{ObjectRef, TABLES};
 use super::representatives::Incarnation;
 use super::root::Root;
 use super::turn::{Taken, Turn};
+use super::waiting::{self, DOMAIN};
 use crate::sync::global::{AtomicU64, Ordering};
 use crate::sync::{Backoff, held};
 use alloc::sync::Arc;
@@ -156,8 +157,11 @@ fn wait_for_calls_in_flight<I: ?Sized + Sync + 'static>(object: &Object<I>) {
 
 impl<I: ?Sized + Sync + 'static> ObjectRef<I> {
     /// Replaces the implementation, under load. `make` makes the new root, and may take over what the old implementation has; what calls do
-    /// meanwhile, the policy says. Calls in flight finish on the old implementation, which is dropped when every section has ended that
-    /// is open now; interposers stay.
+    /// meanwhile, the policy says. Calls in flight finish on the old implementation; interposers stay.
+    ///
+    /// The old implementation is dropped when every section has ended that is open now: in a later call that swaps, or changes
+    /// interposers, of any object and on any thread, some hundreds of these later at most (16 for each thread, if that is more; a thousand where
+    /// looking at all threads takes a `membarrier`); or by [`collect`](super::collect). Destructors that panic are contained.
     ///
     /// No call is lost, none is made twice, and none fails because of a swap. References stay as they are.
     ///
@@ -219,10 +223,13 @@ impl<I: ?Sized + Sync + 'static> ObjectRef<I> {
             Arc::new(Incarnation::new(root)),
             present.layers.clone(),
         );
-        let put_in = self.put_in(&object, new);
+        let replaced = self.put_in(&object, new);
         drop(held_back);
         drop(exchange);
-        put_in
+        // Not the last reference, which waits with the others.
+        drop(present);
+        waiting::retire(replaced?);
+        Ok(())
     }
 
     /// Puts an interposer in front of the object, and of all interposers that stand there. From now on it is told about each call before that is
@@ -289,33 +296,29 @@ impl<I: ?Sized + Sync + 'static> ObjectRef<I> {
         change: impl FnOnce(&[Layer<I>]) -> Result<Vec<Layer<I>>, ExchangeError>,
     ) -> Result<(), ExchangeError> {
         let object = self.object()?;
-        let _exchange = Exchange::begin(&object, SwapPolicy::Pass)?;
+        let exchange = Exchange::begin(&object, SwapPolicy::Pass)?;
         let present = object.present()?;
         let layers = change(&present.layers)?;
         let implementation = present.implementation.clone();
         let new = Arrangement::new(self.to_bits(), implementation, layers);
-        self.put_in(&object, new)
+        let replaced = self.put_in(&object, new)?;
+        drop(exchange);
+        // As in `swap`.
+        drop(present);
+        waiting::retire(replaced);
+        Ok(())
     }
 
-    fn put_in(self, object: &Object<I>, new: Arrangement<I>) -> Result<(), ExchangeError> {
-        match object.exchange(&TABLES, self.name(), Arc::new(new)) {
-            Ok(old) => {
-                let old = Arc::into_raw(old).cast_mut();
-                // SAFETY: no entry leads to it, nor does the object: so no section that begins from now on finds it. It stands for a
-                // reference that is given up once; and it may be dropped on any thread, being made of what may.
-                unsafe { DOMAIN.retire_with(old, give_up::<I>) };
-                Ok(())
-            }
-            Err(_) => Err(ExchangeError::Stale),
-        }
+    /// Returns the old one: no entry leads to it, nor does the object, so no section that begins from now on finds it.
+    fn put_in(
+        self,
+        object: &Object<I>,
+        new: Arrangement<I>,
+    ) -> Result<Arc<Arrangement<I>>, ExchangeError> {
+        object
+            .exchange(&TABLES, self.name(), Arc::new(new))
+            .map_err(|_| ExchangeError::Stale)
     }
-}
-
-/// # Safety
-/// The pointer comes from `Arc::into_raw`, and is not used again.
-unsafe fn give_up<I: ?Sized>(arrangement: *mut Arrangement<I>) {
-    // SAFETY: by contract.
-    drop(unsafe { Arc::from_raw(arrangement) });
 }
 
 impl<I: ?Sized> ObjectRef<I> {

@@ -210,28 +210,23 @@ impl<I: ?Sized> fmt::Debug for PassedCall<'_, I> {
     }
 }
 
-/// Writes the forwarding that lets interposers stand in front of an interface.
+/// Declares an interface that interposers can be put in front of: a trait, and the forwarding of all its methods.
 ///
-/// The methods are repeated as the trait declares them, with their attributes or without: all that have no default, each taking `&self` and arguments
-/// that are names. (Parameters of types have no place in an interface, which is called through `dyn`; lifetimes of a method's own are left to be
-/// inferred.) What a refused call returns comes from [`Answer`], or stands behind
-/// an arrow.
+/// Each method takes `&self` and arguments that are names, and ends with a semicolon, also behind a default body. (Parameters of
+/// types have no place in an interface, which is called through `dyn`; lifetimes of a method's own are left to be inferred. Supertraits are
+/// paths.) What a refused call returns comes from [`Answer`], or stands behind an arrow.
 ///
 /// ```
 /// use percolog::clustered::{self, Call, CallRejected, Shared};
 /// use std::sync::{Arc, Mutex, atomic::{AtomicU64, Ordering}};
 ///
-/// trait Store: Sync {
-///     fn put(&self, key: u64) -> Result<(), CallRejected>;
-///     /// How many keys there are.
-///     fn len(&self) -> usize;
-/// }
-///
 /// percolog::interposable! {
-///     impl Store {
+///     /// A set of keys.
+///     trait Store: Sync {
 ///         fn put(&self, key: u64) -> Result<(), CallRejected>;
 ///         /// How many keys there are.
 ///         fn len(&self) -> usize => 0;
+///         fn is_empty(&self) -> bool { self.len() == 0 } => true;
 ///     }
 /// }
 ///
@@ -253,9 +248,41 @@ impl<I: ?Sized> fmt::Debug for PassedCall<'_, I> {
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 ///
+/// # Traits that are declared elsewhere
+///
+/// `interposable! { impl Store { … } }` writes the forwarding for a trait that exists. **Repeat every method of it, also those that have a
+/// default**, with their attributes or without. A default that is left out runs on the interposer: an implementation that overrides it is
+/// not asked, so an interposer that lets all calls pass changes the answer. No compiler notices; Clippy's lint `missing_trait_methods` does.
+///
 /// [`Answer`]: crate::clustered::Answer
 #[macro_export]
 macro_rules! interposable {
+    (
+        $(#[$of_trait:meta])*
+        $visibility:vis trait $interface:ident : $($bound:ident)::+ $(+ $($more:ident)::+)* {
+            $(
+                $(#[$attribute:meta])*
+                fn $method:ident(&$self:ident $(, $argument:ident : $type:ty)* $(,)?)
+                $(-> $answer:ty)? $($default:block)? $(=> $refused:expr)?;
+            )*
+        }
+    ) => {
+        $(#[$of_trait])*
+        $visibility trait $interface: $($bound)::+ $(+ $($more)::+)* {
+            $(
+                $crate::__declared! {
+                    [$(#[$attribute])* fn $method(&$self $(, $argument: $type)*) $(-> $answer)?]
+                    $($default)?
+                }
+            )*
+        }
+
+        $crate::interposable! {
+            impl $interface {
+                $(fn $method(&$self $(, $argument: $type)*) $(-> $answer)? $(=> $refused)?;)*
+            }
+        }
+    };
     (impl $interface:path {
         $(
             $(#[$attribute:meta])*
@@ -287,6 +314,14 @@ macro_rules! interposable {
             }
         }
     };
+}
+
+/// A method of a trait. Part of [`interposable!`](crate::interposable).
+#[doc(hidden)]
+#[macro_export]
+macro_rules! __declared {
+    ([$($signature:tt)*]) => { $($signature)*; };
+    ([$($signature:tt)*] $default:block) => { $($signature)* $default };
 }
 
 /// What a refused call returns. Part of [`interposable!`](crate::interposable).

@@ -7,8 +7,9 @@
 //!
 //! ```
 //! use percolog::clustered::{self, Distributed, ObjectRef, Placement, SwapPolicy, Shared};
-//! use std::sync::Mutex;
 //! use std::collections::HashMap;
+//! use std::mem;
+//! use std::sync::Mutex;
 //!
 //! // An ordinary type behind an interface.
 //! trait Views: Sync {
@@ -29,8 +30,16 @@
 //! let views = clustered::create(Shared::new(Counts::default(), |it| it as &dyn Views));
 //! serve(views)?;
 //! // … and distributed: the caller is the same, the object is, and it is in use.
-//! views.swap(SwapPolicy::Pass, |_| {
-//!     Distributed::new(Placement::EachSlot, |_| Counts::default(), |it| it as &dyn Views)
+//! views.swap(SwapPolicy::Wait, |old| {
+//!     // Nobody calls the old one now. The first representative goes on with what it has counted.
+//!     let old: Option<&Shared<Counts, dyn Views>> = old.root();
+//!     let counted = old.map(|old| mem::take(&mut *old.value().0.lock().unwrap()));
+//!     let first = Mutex::new(counted.unwrap_or_default());
+//!     Distributed::new(
+//!         Placement::EachSlot,
+//!         move |_| Counts(Mutex::new(mem::take(&mut *first.lock().unwrap()))),
+//!         |it| it as &dyn Views,
+//!     )
 //! })?;
 //! serve(views)?;
 //! views.destroy()?;
@@ -104,6 +113,8 @@ mod representatives;
 mod root;
 mod translation;
 mod turn;
+#[cfg(not(percolog_loom))]
+mod waiting;
 
 pub use arrangement::CurrentRoot;
 #[cfg(not(percolog_loom))]

@@ -5,18 +5,16 @@ use super::object::{Caller, Object, StaleRef};
 use super::representatives::Incarnation;
 use super::root::Root;
 use super::translation::{INDICES, Tables};
+use super::waiting::{self, DOMAIN};
 use crate::cpu::{self, CoreId};
 use crate::namespace::{self, Id, InsertReason, Namespace};
-use crate::reclaim::{self, Domain, Mark};
+use crate::reclaim::{self, Mark};
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 use core::any::Any;
 use core::fmt;
 use core::hash::{Hash, Hasher};
 use core::marker::PhantomData;
-
-/// Where objects, and what stood behind them, wait until no call can be using them.
-pub(super) static DOMAIN: Domain = Domain::new();
 
 /// The objects: the global translation table.
 static OBJECTS: Namespace<'static, Anchor> = namespace::NamespaceBuilder::new()
@@ -114,7 +112,8 @@ impl<R> core::error::Error for CreateError<R> {}
 /// [destroyed](Self::destroy), and from then on calls return [`StaleRef`].
 pub struct ObjectRef<I: ?Sized> {
     id: Id<Anchor>,
-    interface: PhantomData<fn() -> *const I>,
+    /// Invariant: the object's interface is compared as a type, and a supertype is another one.
+    interface: PhantomData<fn(*const I) -> *const I>,
 }
 
 /// Makes an object. No representative is made before a call needs one.
@@ -350,26 +349,27 @@ impl<I: ?Sized> fmt::Debug for ObjectRef<I> {
     }
 }
 
-/// Drops what was destroyed or swapped out, and no section can be using; says how many things these were.
+/// Drops what was destroyed or swapped out, by whichever thread, and no section can be using; says how many things these were. What
+/// another thread is dropping at this moment is not waited for.
 ///
 /// For moments at which there is time: otherwise it is done bit by bit when objects are made, destroyed and swapped. If the calling thread is in a
 /// section itself, little will be dropped.
 ///
 /// *Progress:* lock-free but for destructors of users, which it runs. *Cost:* a look at all threads, and the lines of what is dropped.
 pub fn collect() -> usize {
-    OBJECTS.collect() + DOMAIN.collect()
+    OBJECTS.collect() + waiting::collect()
 }
 
 /// What there is, and what waits.
 ///
-/// *Progress:* wait-free. *Cost:* some lines of each slot.
+/// *Progress:* blocking, for some instructions at a time. *Cost:* some lines of each slot.
 #[must_use]
 pub fn stats() -> ObjectStats {
     let objects = OBJECTS.stats();
     ObjectStats {
         objects: OBJECTS.len() as u64,
         waiting: objects.waiting as u64,
-        replaced: DOMAIN.stats().unreclaimed,
+        replaced: waiting::count() as u64,
         memory: OBJECTS.memory_usage() + TABLES.memory(),
     }
 }

@@ -6,7 +6,7 @@
 use super::root::{Place, Root};
 use crate::cpu::CoreId;
 use crate::cpu::undivided::Step;
-use crate::sync::{Isolated, ObjectLock, Patience, UnsafeCell, held};
+use crate::sync::{Isolated, ObjectLock, Patience, UnsafeCell, despite_panics, held};
 use alloc::boxed::Box;
 use alloc::sync::{Arc, Weak};
 use alloc::vec::Vec;
@@ -71,6 +71,16 @@ impl<P: Send + Sync> Registry<P> {
             }
         };
         all.at(at).map_or(core::ptr::null(), |(_, it)| it)
+    }
+}
+
+impl<P> Drop for Registry<P> {
+    fn drop(&mut self) {
+        // SAFETY: nobody else has it any more.
+        let members = self
+            .members
+            .with_mut(|members| unsafe { core::mem::take(&mut *members) });
+        despite_panics(members, drop);
     }
 }
 

@@ -86,7 +86,7 @@ impl Turn {
     }
 
     /// Takes the turn if nobody has it who is there.
-    fn try_take(&self) -> Option<Taken<'_>> {
+    pub(super) fn try_take(&self) -> Option<Taken<'_>> {
         undivided(|| {
             let mut lock = self.0.lock();
             let holder = lock.get();

@@ -40,6 +40,7 @@ mod set;
 mod snapshots;
 mod table_cache;
 
+pub use crate::hash::{DefaultHashBuilder, DefaultHasher};
 #[cfg(not(percolog_loom))]
 pub use cache::calls::Cache;
 pub use event_queue::queue::EventQueue;

@@ -24,7 +24,7 @@ pub mod barrier;
 pub(crate) mod biased_lock;
 pub mod clock;
 #[cfg(feature = "alloc")]
-mod drop_all;
+mod drops_all;
 pub(crate) mod environment;
 #[cfg(feature = "alloc")]
 pub(crate) mod lease;
@@ -47,11 +47,11 @@ mod topology;
 pub(crate) mod undivided;
 
 #[cfg(feature = "alloc")]
-pub(crate) use drop_all::{DropsAll, drop_all};
+pub(crate) use drops_all::DropsAll;
 #[cfg(feature = "alloc")]
 pub(crate) use environment::{Environment, Native};
 #[cfg(feature = "alloc")]
-pub(crate) use own_lines::OwnLines;
+pub(crate) use own_lines::{OwnLines, OwnTable};
 #[cfg(feature = "alloc")]
 pub use per_core::PerCore;
 pub use platform::Platform;

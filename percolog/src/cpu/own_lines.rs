@@ -1,8 +1,10 @@
 //! Memory that shares no line with other memory.
 
+use super::DropsAll;
 use crate::sync::LINE_SIZE;
 use allocator_api2::alloc::{AllocError, Allocator, Global, Layout};
 use core::ptr::NonNull;
+use hashbrown::HashTable;
 
 /// The global allocator, asked for whole lines.
 #[derive(Debug, Clone, Copy, Default)]
@@ -27,6 +29,15 @@ unsafe impl Allocator for OwnLines {
             // SAFETY: by contract it was allocated above, with this layout; one for which there is none was not.
             unsafe { Global.deallocate(memory, layout) };
         }
+    }
+}
+
+/// A hash table on lines of its own.
+pub(crate) type OwnTable<T> = DropsAll<HashTable<T, OwnLines>>;
+
+impl<T> OwnTable<T> {
+    pub(crate) const fn new() -> Self {
+        Self::of(HashTable::new_in(OwnLines))
     }
 }
 

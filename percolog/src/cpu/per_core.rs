@@ -1,9 +1,8 @@
 //! A slot's own storage.
 
-use super::drop_all::for_each_to_the_end;
 use super::{CoreId, LINE_SIZE};
 use crate::sync::atomic::{AtomicPtr, AtomicUsize, Ordering};
-use crate::sync::const_fn;
+use crate::sync::{const_fn, despite_panics};
 use alloc::alloc::{Layout, alloc, dealloc, handle_alloc_error};
 use alloc::boxed::Box;
 use core::fmt;
@@ -243,7 +242,7 @@ impl<T: fmt::Debug> fmt::Debug for PerCore<T> {
 
 impl<T> Drop for PerCore<T> {
     fn drop(&mut self) {
-        for_each_to_the_end(0..TABLES, |table| {
+        despite_panics(0..TABLES, |table| {
             // `&mut self` and this load together see everything published: dropping an object comes
             // after every use of it.
             let entries = self.tables[table].load(Ordering::Acquire);
@@ -251,7 +250,7 @@ impl<T> Drop for PerCore<T> {
                 return;
             }
             let length = table_length(table);
-            for_each_to_the_end(0..=length, |index| {
+            despite_panics(0..=length, |index| {
                 if index == length {
                     // SAFETY: `touch` made the table with this length, and nobody can reach it any more.
                     unsafe { isolated::free_array(entries, length) };
@@ -271,7 +270,7 @@ impl<T> Drop for PerCore<T> {
 mod isolated {
     //! Allocations that share no line with any other.
 
-    use super::{LINE_SIZE, Layout, alloc, dealloc, for_each_to_the_end, handle_alloc_error, ptr};
+    use super::{LINE_SIZE, Layout, alloc, dealloc, despite_panics, handle_alloc_error, ptr};
 
     fn layout<T>(count: usize) -> Layout {
         let aligned = Layout::array::<T>(count).and_then(|layout| layout.align_to(LINE_SIZE));
@@ -322,7 +321,7 @@ mod isolated {
     /// # Safety
     /// `place` comes from [`new`] and is not used again.
     pub(super) unsafe fn free<T>(place: *mut T) {
-        for_each_to_the_end([true, false].into_iter(), |first| {
+        despite_panics([true, false], |first| {
             // SAFETY: by contract, once each; the layout is the one it was allocated with.
             unsafe {
                 if first {

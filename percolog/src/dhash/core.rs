@@ -20,6 +20,7 @@ use super::master::{Entry, Master};
 use super::places::{Inside, Locals};
 use crate::cpu::shards::NoVisit;
 use crate::cpu::undivided::undivided;
+use crate::sync::despite_panics;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 use core::ops::ControlFlow;
@@ -176,10 +177,10 @@ impl<K, S, L> Core<K, S, L> {
 
     /// Hands local parts to who wants to keep something of them.
     fn discard(&self, replicas: Vec<Owned<K, S, L>>) {
-        for replica in replicas {
+        despite_panics(replicas, |replica| {
             let (key, local, record) = Replica::into_parts(replica);
             (self.fold)(&key, &record.shared, local);
-        }
+        });
     }
 
     /// Frees what is left of removed elements in all places; how much that was.

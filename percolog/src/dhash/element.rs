@@ -3,11 +3,10 @@
 //! *Invariant:* who may touch what of a replica. Its place's user: everything. A visitor, who keeps all users out: the local part. Who
 //! removes the element: the mark, while the replica is registered in the master table; the mark is the last thing that it touches.
 
-use crate::cpu::OwnLines;
-use crate::sync::UnsafeCell;
 use crate::sync::atomic::{AtomicU32, Ordering};
+use crate::sync::{Isolated, UnsafeCell};
+use alloc::boxed::Box;
 use alloc::sync::Arc;
-use allocator_api2::boxed::Box;
 use core::cell::Cell;
 use core::ptr::NonNull;
 
@@ -35,10 +34,10 @@ pub(super) struct Replica<K, S, L> {
 }
 
 /// A replica on lines of its own, before it is published, or when it has been taken out of everything.
-pub(super) type Owned<K, S, L> = Box<Replica<K, S, L>, OwnLines>;
+pub(super) type Owned<K, S, L> = Box<Isolated<Replica<K, S, L>>>;
 
 /// Where a replica lies that is in a local table, and perhaps registered in the master table.
-pub(super) struct Handle<K, S, L>(NonNull<Replica<K, S, L>>);
+pub(super) struct Handle<K, S, L>(NonNull<Isolated<Replica<K, S, L>>>);
 
 // SAFETY: with the handle, others than who made the replica use and drop its key and local part (`Send`), and share its record, of which
 // the last one drops the parts (`Send` and `Sync`). Who may use what at a time, the module says.
@@ -60,16 +59,13 @@ impl<K, S, L> PartialEq for Handle<K, S, L> {
 
 impl<K, S, L> Replica<K, S, L> {
     pub(super) fn new(key: K, local: L, record: Arc<Record<K, S>>) -> Owned<K, S, L> {
-        Box::new_in(
-            Self {
-                mark: AtomicU32::new(ALIVE),
-                held: Cell::new(false),
-                key,
-                local: UnsafeCell::new(local),
-                record,
-            },
-            OwnLines,
-        )
+        Box::new(Isolated::new(Self {
+            mark: AtomicU32::new(ALIVE),
+            held: Cell::new(false),
+            key,
+            local: UnsafeCell::new(local),
+            record,
+        }))
     }
 
     pub(super) fn key(&self) -> &K {
@@ -102,7 +98,7 @@ impl<K, S, L> Replica<K, S, L> {
     pub(super) fn into_parts(this: Owned<K, S, L>) -> (K, L, Arc<Record<K, S>>) {
         let Self {
             key, local, record, ..
-        } = Box::into_inner(this);
+        } = this.into_inner();
         (key, local.into_inner(), record)
     }
 }
@@ -128,8 +124,10 @@ impl<K, S, L> Handle<K, S, L> {
     /// # Safety
     /// The replica is registered in the master table, whose lock the caller holds; and is so no more when the lock is released.
     pub(super) unsafe fn kill(self) {
+        // An isolated value lies where its lines begin.
+        let replica: *mut Replica<K, S, L> = self.0.as_ptr().cast();
         // SAFETY: a replica that is registered is freed after it was taken off the list under the lock, or after it was marked.
-        let mark = unsafe { &(*self.0.as_ptr()).mark };
+        let mark = unsafe { &(*replica).mark };
         // Release pairs with the Acquire in `is_dead`.
         mark.store(DEAD, Ordering::Release);
     }
@@ -140,6 +138,6 @@ impl<K, S, L> Handle<K, S, L> {
     /// The caller uses its place, or has used it, and has taken the replica out of it; it is not registered, or it is dead; no guard is out.
     pub(super) unsafe fn take(self) -> Owned<K, S, L> {
         // SAFETY: `of` made the pointer of such a box, and by contract nobody else can find it any more.
-        unsafe { Box::from_raw_in(self.0.as_ptr(), OwnLines) }
+        unsafe { Box::from_raw(self.0.as_ptr()) }
     }
 }

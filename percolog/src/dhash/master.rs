@@ -5,13 +5,12 @@
 
 use super::Reentered;
 use super::element::{Handle, Record};
-use crate::cpu::OwnLines;
+use crate::cpu::OwnTable;
 use crate::sync::held::{self, Held};
 use crate::sync::{Isolated, SlotGuard, SlotLock};
 use alloc::boxed::Box;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
-use hashbrown::HashTable;
 
 /// An element, and its live replicas.
 pub(super) struct Entry<K, S, L> {
@@ -20,7 +19,7 @@ pub(super) struct Entry<K, S, L> {
 }
 
 /// A part of the table, which grows by itself.
-pub(super) type Shard<K, S, L> = HashTable<Entry<K, S, L>, OwnLines>;
+pub(super) type Shard<K, S, L> = OwnTable<Entry<K, S, L>>;
 
 /// Parts that have a lock each, on lines of their own.
 type Shards<K, S, L> = Box<[Isolated<SlotLock<Shard<K, S, L>>>]>;
@@ -49,7 +48,7 @@ impl<K, S, L> Master<K, S, L> {
         debug_assert!(shards.is_power_of_two());
         Self {
             shards: (0..shards)
-                .map(|_| Isolated::new(SlotLock::new(HashTable::new_in(OwnLines))))
+                .map(|_| Isolated::new(SlotLock::new(OwnTable::new())))
                 .collect(),
         }
     }

@@ -5,8 +5,9 @@
 
 use super::Reentered;
 use super::interface::{ElementTable, LockedElement};
-use crate::cpu::OwnLines;
+use crate::cpu::OwnTable;
 use crate::cpu::undivided::undivided;
+use crate::hash::DefaultHashBuilder;
 use crate::sync::atomic::{AtomicU32, Ordering};
 use crate::sync::held::{self, Held};
 use crate::sync::{Isolated, ObjectLock, Patience, SlotLock, UnsafeCell};
@@ -17,7 +18,6 @@ use ::core::ops::{Deref, DerefMut};
 use alloc::boxed::Box;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
-use hashbrown::{DefaultHashBuilder, HashTable};
 
 const ALIVE: u32 = 0;
 const DEAD: u32 = 1;
@@ -55,7 +55,7 @@ impl<K, S> Slot<K, S> {
 }
 
 /// The elements of one master table.
-type Slots<K, S> = HashTable<Arc<Slot<K, S>>, OwnLines>;
+type Slots<K, S> = OwnTable<Arc<Slot<K, S>>>;
 
 /// All of them, with a lock each, on lines of their own.
 type Masters<K, S> = Box<[Isolated<SlotLock<Slots<K, S>>>]>;
@@ -87,7 +87,8 @@ type Masters<K, S> = Box<[Isolated<SlotLock<Slots<K, S>>>]>;
 /// Linearizable, key by key; of threads that miss a key together, one allocates; nobody finds an element after
 /// [`empty_data`](Self::empty_data) has returned. A guard stays valid when its element is removed. Removals wait for no guard. A second guard of the same
 /// element in one thread is an [error](Reentered) (without the `std` feature it waits for ever), and guards of several elements must be taken in
-/// an order that all threads keep.
+/// an order that all threads keep. When the table is dropped, a destructor that panics keeps no other from running, and the panic goes on
+/// when all are gone.
 ///
 /// # Cost
 ///
@@ -125,7 +126,7 @@ impl<K, S, B> Partitioned<K, S, B> {
     pub fn with_hasher(masters: usize, group: fn(&K) -> u64, hasher: B) -> Self {
         Self {
             masters: (0..masters.max(1))
-                .map(|_| Isolated::new(SlotLock::new(HashTable::new_in(OwnLines))))
+                .map(|_| Isolated::new(SlotLock::new(OwnTable::new())))
                 .collect(),
             group,
             hasher,

@@ -6,10 +6,10 @@ use super::interface::{ElementTable, LockedElement};
 use super::places::Inside;
 use crate::cpu::lease;
 use crate::cpu::shards::NoVisit;
+use crate::hash::DefaultHashBuilder;
 use ::core::fmt;
 use ::core::hash::{BuildHasher, Hash};
 use ::core::ops::{ControlFlow, Deref, DerefMut};
-use hashbrown::DefaultHashBuilder;
 
 /// Parts of the master table.
 const SHARDS: usize = 16;
@@ -79,8 +79,8 @@ const SHARDS: usize = 16;
 ///   are destroyed; they keep the thread's table from threads that come later.
 /// * **What a table calls** (hashing, comparing, making, folding, visiting) should be short, and must not use the same table, but for lookups
 ///   that hit: whatever would wait returns [`Reentered`] there. Without the `std` feature that is not noticed, and waits for ever; and then a
-///   thread may have one guard at a time. Where such code panics, the call has changed nothing, but that discarded parts
-///   may be dropped instead of folded.
+///   thread may have one guard at a time. Where such code panics, the call has changed nothing, but that
+///   parts were discarded: a panic while one is folded or dropped keeps no other from it, and goes on when all are gone.
 ///
 /// # Guards are locks
 ///

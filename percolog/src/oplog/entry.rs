@@ -1,7 +1,7 @@
 //! A row of stamped operations, each of which can be taken out once.
 
 use super::row::Row;
-use crate::cpu::drop_all;
+use crate::sync::despite_panics;
 use core::mem::{self, MaybeUninit};
 use core::panic::Location;
 
@@ -203,7 +203,7 @@ impl<O> Drop for Entries<O> {
         let first = if self.is_scattered() { 0 } else { self.gone };
         let places = first..self.row.len();
         if core::mem::needs_drop::<O>() {
-            drop_all(places.filter_map(|place| self.take(place)));
+            despite_panics(places.filter_map(|place| self.take(place)), drop);
         }
     }
 }

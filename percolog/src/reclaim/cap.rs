@@ -51,7 +51,7 @@ impl<E: Environment> Collector<E> {
             }
             // The next object is counted again, so that the first that finds room is let in.
             record.private.unchecked_bytes.set(self.options.cap / PARTS);
-            let in_section = record.entered.depth.get() != 0;
+            let in_section = record.entered.nested() != 0;
             let verdict = match self.options.when_full {
                 WhenFull::Refuse => Verdict::Refuse,
                 WhenFull::Block if in_section => Verdict::Refuse,

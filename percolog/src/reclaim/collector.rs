@@ -47,7 +47,9 @@ use core::cell::Cell;
 
 use super::options::{DomainClock, DomainOptions};
 use super::queue::Chain;
-use super::records::{Record, Records, add, inside, is_inside, outside, stamp_of};
+use super::records::{
+    LAST_GIVES_BACK, Record, Records, SECTION, add, inside, is_inside, outside, stamp_of,
+};
 #[cfg(feature = "std")]
 use super::stalled::StalledSection;
 use crate::cpu::Environment;
@@ -120,6 +122,9 @@ pub(super) struct Collector<E> {
     pub(super) options: DomainOptions,
     pub(super) environment: E,
     rare: UnsafeCell<Rare>,
+    /// For threads, which keep it alive while they hold a record.
+    #[cfg(all(feature = "std", not(percolog_loom)))]
+    pub(super) itself: alloc::sync::Weak<Self>,
     /// Whether there are orphans: looked at without the lock.
     pub(super) orphaned: AtomicU32,
     /// The process for which the records are right.
@@ -168,11 +173,25 @@ impl<E: Environment> Collector<E> {
                 holders: alloc::collections::BTreeMap::new(),
                 closed: false,
             }),
+            #[cfg(all(feature = "std", not(percolog_loom)))]
+            itself: alloc::sync::Weak::new(),
             orphaned: AtomicU32::new(0),
             generation: AtomicU64::new(generation()),
             #[cfg(percolog_loom)]
             lock: crate::sync::SlotLock::new(()),
         }
+    }
+
+    /// Puts it where threads find it.
+    #[cfg(not(percolog_loom))]
+    pub(super) fn shared(self) -> alloc::sync::Arc<Self> {
+        #[cfg(feature = "std")]
+        return alloc::sync::Arc::new_cyclic(|itself| Self {
+            itself: itself.clone(),
+            ..self
+        });
+        #[cfg(not(feature = "std"))]
+        alloc::sync::Arc::new(self)
     }
 
     /// Runs a rare step: one at a time, and never interrupted by a `fork`. `f` runs no code of users.
@@ -242,8 +261,8 @@ impl<E: Environment> Collector<E> {
     #[inline(always)]
     pub(super) fn enter(&self, record: &Record) {
         let depth = record.entered.depth.get();
-        record.entered.depth.set(depth + 1);
-        if depth == 0 {
+        record.entered.depth.set(depth + SECTION);
+        if depth < SECTION {
             self.begin(record);
         }
     }
@@ -251,11 +270,37 @@ impl<E: Environment> Collector<E> {
     /// Leaves, nested or not.
     #[inline(always)]
     pub(super) fn leave(&self, record: &Record) {
-        let depth = record.entered.depth.get() - 1;
+        let depth = record.entered.depth.get() - SECTION;
         record.entered.depth.set(depth);
-        if depth == 0 {
+        if depth < SECTION {
             self.end(record);
+            if depth == LAST_GIVES_BACK {
+                self.give_back(record);
+            }
         }
+    }
+
+    /// The end of the outermost section gives the record back: it was taken for that section, or its thread could not wait.
+    pub(super) fn last_gives_back(record: &Record) {
+        record
+            .entered
+            .depth
+            .set(record.entered.depth.get() | LAST_GIVES_BACK);
+    }
+
+    /// Gives back a record whose holder has left all its sections.
+    #[cold]
+    pub(super) fn give_back(&self, record: &Record) {
+        #[cfg(feature = "std")]
+        // Relaxed, as below: read in a forked child, which has one thread. Zero if the record was taken for a section.
+        if record.holder.load(Ordering::Relaxed) != 0 {
+            self.rarely(|rare| {
+                rare.holders.remove(&record.index);
+            });
+            record.holder.store(0, Ordering::Relaxed);
+        }
+        record.entered.depth.set(0);
+        self.records.give_back(record);
     }
 
     // ── Time ──

@@ -114,12 +114,7 @@ impl Domain {
     #[cold]
     fn start(&self) -> &Collector<Native> {
         let trusted = clock::health().source != clock::ClockSource::SharedCounter;
-        let fresh = Arc::new(Collector::new(
-            self.options,
-            Native,
-            barrier::mode(),
-            trusted,
-        ));
+        let fresh = Collector::new(self.options, Native, barrier::mode(), trusted).shared();
         let fresh = Arc::into_raw(fresh).cast_mut();
         // Release publishes the collector to the Acquire in `collector`; on failure Acquire does that
         // for the one that won.
@@ -401,7 +396,7 @@ impl Domain {
 
     /// Whether the calling thread is in a section, as far as that is known: without the `std` feature it is not.
     pub(crate) fn caller_is_inside(&self) -> bool {
-        existing(self.collector()).is_some_and(|record| record.entered.depth.get() != 0)
+        existing(self.collector()).is_some_and(|record| record.entered.nested() != 0)
     }
 
     fn now_outside(&self) -> Stamp {

@@ -38,8 +38,22 @@ pub(super) struct Entered {
     pub(super) word: AtomicU64,
     /// Not zero while scans pass over the record; its holder looks at it in every section.
     pub(super) parked: AtomicU32,
-    /// How many sections of the holder are nested. Only the holder uses it.
+    /// How many sections of the holder are nested, in units of [`SECTION`], and [`LAST_GIVES_BACK`]. Only the holder uses it.
     pub(super) depth: Cell<usize>,
+}
+
+/// One section, in [`Entered::depth`].
+pub(super) const SECTION: usize = 2;
+
+/// In [`Entered::depth`]: the end of the outermost section gives the record back.
+pub(super) const LAST_GIVES_BACK: usize = 1;
+
+impl Entered {
+    /// How many sections of the holder, who asks, are nested.
+    #[inline(always)]
+    pub(super) fn nested(&self) -> usize {
+        self.depth.get() / SECTION
+    }
 }
 
 /// In a section that began at `stamp`.

@@ -19,6 +19,10 @@ use crate::cpu::Native;
 /// or [renewed](Self::renew). A section that is forgotten (`mem::forget`) never ends, and from then on
 /// nothing of its domain is destroyed; [`Domain::stats`] names its thread.
 ///
+/// A section that is kept in a thread-local value stays open until that value is destroyed, when the thread ends: as long as
+/// the thread lives, nothing of the domain that is retired meanwhile is destroyed. Then it ends as any other does, and leaves nothing
+/// behind, whichever of the thread's values is destroyed first.
+///
 /// *Progress:* entering is wait-free, but for a thread's first section in a domain (allocates) and the
 /// first after long idleness (a short lock); leaving is wait-free. *Cost:* two stores to a line that
 /// only this thread writes; with the coarse clock, one load of a line that moves at most once for
@@ -27,8 +31,6 @@ use crate::cpu::Native;
 pub struct Section<'d> {
     collector: &'d Collector<Native>,
     record: &'d Record,
-    /// The record was taken for this section alone.
-    temporary: bool,
     /// Belongs to the thread that holds the record.
     on_this_thread: PhantomData<*mut ()>,
 }
@@ -41,7 +43,6 @@ impl<'d> Section<'d> {
         Self {
             collector,
             record,
-            temporary: false,
             on_this_thread: PhantomData,
         }
     }
@@ -50,9 +51,8 @@ impl<'d> Section<'d> {
     #[cold]
     pub(super) fn enter_without_record(collector: &'d Collector<Native>) -> Self {
         let record = collector.take_record(super::domain::hint_for_section());
-        let mut section = Self::enter(collector, record);
-        section.temporary = true;
-        section
+        Collector::<Native>::last_gives_back(record);
+        Self::enter(collector, record)
     }
 
     /// Whether the section is one of these, which were open.
@@ -67,7 +67,7 @@ impl<'d> Section<'d> {
     /// For long walks that can start afresh: it costs as much as a section.
     #[inline]
     pub fn renew(&mut self) -> bool {
-        if self.record.entered.depth.get() != 1 {
+        if self.record.entered.nested() != 1 {
             return false;
         }
         self.collector.end(self.record);
@@ -80,9 +80,6 @@ impl Drop for Section<'_> {
     #[inline(always)]
     fn drop(&mut self) {
         self.collector.leave(self.record);
-        if self.temporary {
-            self.collector.records.give_back(self.record);
-        }
     }
 }
 

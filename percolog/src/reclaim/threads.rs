@@ -34,15 +34,12 @@ impl Drop for Held {
         // SAFETY: the record lives as long as the collector.
         let record = unsafe { &*self.record };
         self.collector.abandon(record);
-        // A section that was forgotten may have lent references that somebody still has: it never
-        // ends, and its record is never used again.
-        if record.entered.depth.get() == 0 {
-            self.collector.rarely(|rare| {
-                rare.holders.remove(&record.index);
-            });
-            // Relaxed: read in a forked child, which has one thread.
-            record.holder.store(0, Ordering::Relaxed);
-            self.collector.records.give_back(record);
+        if record.entered.nested() == 0 {
+            self.collector.give_back(record);
+        } else {
+            // A section that is in a thread-local value, and ends when that is destroyed. Or it was forgotten: then it may have lent
+            // references that somebody still has, never ends, and its record is never used again.
+            Collector::<Native>::last_gives_back(record);
         }
     }
 }
@@ -67,22 +64,19 @@ fn find(collector: &Collector<Native>) -> Option<&Record> {
                 .iter()
                 .find(|here| ptr::eq(&*here.collector, collector))
             {
-                return here.record;
+                return Some(here.record);
             }
             // Of domains that are gone nothing is needed any more.
             held.retain(|here| !here.collector.rarely(|rare| rare.closed));
-            let record = take(collector);
+            let itself = collector.itself.upgrade()?;
+            let record = ptr::from_ref(take(collector));
             held.push(Held {
-                // SAFETY: the domain holds a reference, made with `Arc::into_raw`, and is borrowed.
-                collector: unsafe {
-                    Arc::increment_strong_count(collector);
-                    Arc::from_raw(collector)
-                },
+                collector: itself,
                 record,
             });
-            ptr::from_ref(record)
+            Some(record)
         })
-        .ok()?;
+        .ok()??;
     LAST.set((collector, record));
     // SAFETY: as in `record`.
     Some(unsafe { &*record })

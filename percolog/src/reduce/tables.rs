@@ -1,7 +1,7 @@
 //! Hash tables that share no line with other memory: one thread writes to its own all the time.
 
 use crate::cpu::{DropsAll, OwnLines};
-use hashbrown::DefaultHashBuilder;
+use crate::hash::DefaultHashBuilder;
 
 /// A map on lines of its own.
 pub(super) type Table<K, V> = DropsAll<hashbrown::HashMap<K, V, DefaultHashBuilder, OwnLines>>;

@@ -83,9 +83,15 @@ impl Header {
         this.weak.set_object(object);
     }
 
+    /// Drops the value, unless it was moved out: then it frees what the value was in.
+    ///
     /// # Safety
     /// The strong count is zero for ever, and this was not called before.
-    unsafe fn end(this: NonNull<Header>, drop_value: impl FnOnce()) -> usize {
+    unsafe fn end(
+        this: NonNull<Header>,
+        drop_value: impl FnOnce(),
+        free_empty: impl FnOnce(),
+    ) -> usize {
         // SAFETY: the header lives as long as its weak count, of which one is given up below.
         let taken = unsafe { &raw const (*this.as_ptr()).taken };
         // Relaxed: written before the reference of who took it was given up, and who found the count zero acquired that.
@@ -101,6 +107,8 @@ impl Header {
             // Relaxed: numbers for people.
             PANICS.fetch_add(panics, Ordering::Relaxed);
             DESTROYED.fetch_add(1, Ordering::Relaxed);
+        } else {
+            free_empty();
         }
         // SAFETY: the one weak reference of all strong ones. A field's address is not null.
         unsafe { give_up(NonNull::new_unchecked(&raw mut (*this.as_ptr()).weak)) };
@@ -115,9 +123,11 @@ pub(super) unsafe fn end_inline<T>(object: *mut u8) -> usize {
     // SAFETY: the header, which comes first, lives as long as its weak count, of which `end` gives one up at its end. Nobody
     // has a reference to the value any more.
     unsafe {
-        Header::end(NonNull::new_unchecked(inline.cast()), || {
-            ManuallyDrop::drop(&mut (*inline).value);
-        })
+        Header::end(
+            NonNull::new_unchecked(inline.cast()),
+            || ManuallyDrop::drop(&mut (*inline).value),
+            || (),
+        )
     }
 }
 
@@ -134,11 +144,14 @@ pub(super) unsafe fn free_inline<T>(object: *mut u8) -> usize {
 /// As [`Dead`](super::count::Dead) says, of the strong count of a `Boxed<T>`.
 pub(super) unsafe fn end_boxed<T: ?Sized>(object: *mut u8) -> usize {
     let boxed: *mut Boxed<T> = object.cast();
-    // SAFETY: as in `end_inline`; the value came from a box.
+    // SAFETY: as in `end_inline`; the value came from a box, which is empty if the value was moved out.
     unsafe {
-        Header::end(NonNull::new_unchecked(boxed.cast()), || {
-            drop(Box::from_raw((*boxed).value.as_ptr()));
-        })
+        let value = (*boxed).value.as_ptr();
+        Header::end(
+            NonNull::new_unchecked(boxed.cast()),
+            || drop(Box::from_raw(value)),
+            || drop(Box::from_raw(value as *mut ManuallyDrop<T>)),
+        )
     }
 }
 

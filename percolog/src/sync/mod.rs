@@ -23,6 +23,8 @@ mod isolated;
 #[cfg(feature = "alloc")]
 mod object_lock;
 #[cfg(feature = "alloc")]
+mod panics;
+#[cfg(feature = "alloc")]
 mod slot_lock;
 #[cfg(feature = "alloc")]
 mod thread_id;
@@ -36,6 +38,8 @@ pub(crate) use isolated::Isolated;
 pub use isolated::LINE_SIZE;
 #[cfg(feature = "alloc")]
 pub(crate) use object_lock::{ObjectLock, Patience};
+#[cfg(feature = "alloc")]
+pub(crate) use panics::despite_panics;
 #[cfg(feature = "alloc")]
 pub(crate) use slot_lock::{SlotGuard, SlotLock};
 #[cfg(feature = "alloc")]

@@ -6,6 +6,7 @@ use crate::{BYTES, CALLS, LIVE};
 use percolog::collections::{EventQueue, Registry, Set};
 use percolog::cpu::{self, CoreId};
 use percolog::oplog::{Absorb, AddToken, Logged, LoggedFn, Operation, RemoveToken, token_pair};
+use percolog::refcount::{self, CoreArc};
 use std::collections::BTreeMap;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
@@ -420,6 +421,28 @@ fn a_registry_states_its_memory() {
         }
     }
     assert!(registry.memory_usage() > 1000 * 32);
+}
+
+/// Whatever a value came in, moving it out leaves nothing: nor does its destruction.
+#[test]
+fn references_leave_nothing_when_their_value_is_gone() {
+    let round = || {
+        let inline = CoreArc::new(7u64);
+        let boxed: CoreArc<u64> = CoreArc::from(Box::new(8u64));
+        let atomic: CoreArc<u64> = CoreArc::from(Box::new(9u64));
+        assert!(CoreArc::switch_to_atomic(&atomic));
+        for (arc, number) in [(inline, 7), (boxed, 8), (atomic, 9)] {
+            assert_eq!(CoreArc::try_unwrap(arc).ok(), Some(number));
+        }
+        let dropped: CoreArc<u64> = CoreArc::from(Box::new(10u64));
+        drop(dropped);
+        refcount::reclaim();
+    };
+    // The thread's row, and what rounds keep.
+    (0..3).for_each(|_| round());
+    let before = (LIVE.get(), BYTES.get());
+    (0..10).for_each(|_| round());
+    assert_eq!((LIVE.get(), BYTES.get()), before);
 }
 
 /// Neither events nor entries that come and go are allocated for, once there are queues.

@@ -4,9 +4,11 @@
 mod cache;
 #[path = "../common/mod.rs"]
 mod common;
+mod hashers;
 mod lru;
 mod namespace;
 mod node_lock;
 mod ordered;
 mod reclaim;
 mod slab;
+mod storm;

@@ -14,7 +14,7 @@ use super::paths::{Found, Source, Start};
 const LAYERS: [&[&str]; 6] = [
     &["sync"],
     &["cpu"],
-    &["reclaim"],
+    &["reclaim", "hash"],
     &["engine"],
     &[
         "oplog",

@@ -6,12 +6,12 @@ use super::lists::Lists;
 use super::notes::Slots;
 use super::table::Table;
 use super::time::{DefaultTime, TimeSource};
+use crate::hash::DefaultHashBuilder;
 use crate::reclaim::Domain;
 use crate::slab;
 use crate::sync::atomic::AtomicUsize;
 use core::fmt;
 use core::hash::{BuildHasher, Hash};
-use hashbrown::DefaultHashBuilder;
 
 /// The paper's number of lists: more than that gained nothing on 40 cores.
 const LISTS: usize = 64;

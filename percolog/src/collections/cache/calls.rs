@@ -7,6 +7,7 @@ use super::notes::Kind;
 use super::table::{FOR_EVER, Node, REPLACED};
 use super::time::{DefaultTime, TimeSource};
 use crate::cpu::lease::Who;
+use crate::hash::DefaultHashBuilder;
 use crate::reclaim::{Domain, InSection, Owned, Unlinked, contain};
 use crate::slab::{InSlab, Slab};
 use crate::sync::atomic::{AtomicUsize, Ordering};
@@ -16,7 +17,6 @@ use core::hash::{BuildHasher, Hash};
 use core::mem;
 use core::ptr::NonNull;
 use core::time::Duration;
-use hashbrown::DefaultHashBuilder;
 
 /// A cache of bounded size, read without a store to a shared line.
 ///

@@ -17,13 +17,13 @@ mod order;
 use self::order::Order;
 use crate::cpu::{Environment, Native};
 use crate::engine::Wait;
+use crate::hash::DefaultHashBuilder;
 use crate::oplog::{self, Absorb, Drained, LogStats, Logged, MemoryUsage, Operation, Policy};
 use crate::sync::{Patience, const_fn};
 use alloc::vec::Vec;
 use core::borrow::Borrow;
 use core::fmt;
 use core::hash::{BuildHasher, Hash};
-use hashbrown::DefaultHashBuilder;
 
 /// A least-recently-used list of keys, touched on all cores.
 ///

@@ -1,6 +1,6 @@
 //! Keys in the order in which they were last touched: the state behind the log.
 
-use crate::cpu::drop_all;
+use crate::sync::despite_panics;
 use alloc::vec::Vec;
 use core::borrow::Borrow;
 use hashbrown::HashTable;
@@ -34,7 +34,7 @@ fn wide(hash: u32) -> u64 {
 
 impl<K> Drop for Order<K> {
     fn drop(&mut self) {
-        drop_all(self.nodes.drain(..));
+        despite_panics(self.nodes.drain(..), drop);
     }
 }
 

@@ -1,5 +1,6 @@
 //! How a structure is made.
 
+use crate::hash::DefaultHashBuilder;
 use core::hash::BuildHasher;
 
 use super::hash_map::Map;
@@ -65,17 +66,16 @@ impl MapBuilder {
     }
 
     /// A map whose entries are read in sections of this domain. Allocates nothing before it is used.
-    #[cfg(feature = "std")]
     #[must_use]
     pub fn map<K, V>(self, domain: &Domain) -> Map<'_, K, V>
     where
         K: core::hash::Hash + Eq + Send + Sync + 'static,
         V: Send + Sync + 'static,
     {
-        self.map_with_hasher(domain, std::hash::RandomState::new())
+        self.map_with_hasher(domain, DefaultHashBuilder::new())
     }
 
-    /// The same, with a way to hash of the user's own: also in a static, and without the `std` feature.
+    /// The same, with a way to hash of the user's own: also in a static.
     #[must_use]
     pub const fn map_with_hasher<K, V, S>(self, domain: &Domain, hasher: S) -> Map<'_, K, V, S>
     where

@@ -10,20 +10,12 @@ use super::entries::{Added, Entries, Place};
 use super::errors::{AddError, ChangeError};
 use super::iter::EntryIter;
 use super::list::{Lack, Refused};
+use crate::hash::DefaultHashBuilder;
 use crate::reclaim::{Domain, InSection};
 use crate::slab;
 
 /// Who passes so many entries when adding one looks whether it is time for more buckets.
 const FAR: usize = 3;
-
-/// The way to hash that a [`Map`] has unless another one is named: `std`'s, which resists keys that were chosen to collide.
-#[cfg(feature = "std")]
-pub type DefaultHashBuilder = std::hash::RandomState;
-
-/// Without the `std` feature the user names a way to hash.
-#[cfg(not(feature = "std"))]
-#[derive(Debug, Clone, Copy)]
-pub enum DefaultHashBuilder {}
 
 /// A hash map with lock-free reads and a lock for each entry.
 ///
@@ -72,7 +64,6 @@ where
     hasher: S,
 }
 
-#[cfg(feature = "std")]
 impl<'d, K, V> Map<'d, K, V>
 where
     K: Hash + Eq + Send + Sync + 'static,

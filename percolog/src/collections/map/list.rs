@@ -56,7 +56,7 @@ use core::ptr::NonNull;
 
 use super::node::{END, Entry, Node, Room, Spot};
 use crate::lock::NodeGuard;
-use crate::sync::Backoff;
+use crate::sync::{Backoff, despite_panics};
 
 /// What a walk has come to.
 #[derive(Clone, Copy)]
@@ -478,26 +478,20 @@ pub(super) unsafe fn remove_found<K, V>(
 /// # Safety
 /// Nobody else uses the list, and all its entries are from such a room; nobody uses it after this.
 pub(super) unsafe fn destroy<K, V, R: Room<Entry<K, V>>>(head: &Node) {
-    struct Rest<K, V, R: Room<Entry<K, V>>>(*mut Node, core::marker::PhantomData<(K, V, R)>);
-    impl<K, V, R: Room<Entry<K, V>>> Rest<K, V, R> {
-        fn go_on(&mut self) {
-            while let Some(at) = NonNull::new(self.0).filter(|at| at.as_ptr() != END) {
-                // SAFETY: all nodes are there until they are destroyed here, one after the other.
-                unsafe {
-                    self.0 = node(at).next_locked();
-                    if node(at).order() % 2 == 1 {
-                        R::destroy(at.cast());
-                    }
-                }
+    let mut next = head.next_locked();
+    let entries = core::iter::from_fn(|| {
+        while let Some(at) = NonNull::new(next).filter(|at| at.as_ptr() != END) {
+            // SAFETY: all nodes are there until they are destroyed below, one after the other.
+            let is_entry = unsafe {
+                next = node(at).next_locked();
+                node(at).order() % 2 == 1
+            };
+            if is_entry {
+                return Some(at);
             }
         }
-    }
-    impl<K, V, R: Room<Entry<K, V>>> Drop for Rest<K, V, R> {
-        fn drop(&mut self) {
-            self.go_on();
-        }
-    }
-    // If a destructor panics, the rest goes when this is dropped.
-    let mut rest = Rest::<K, V, R>(head.next_locked(), core::marker::PhantomData);
-    rest.go_on();
+        None
+    });
+    // SAFETY: the iterator is beyond the entry, and never comes back to it.
+    despite_panics(entries, |at| unsafe { R::destroy(at.cast()) });
 }

@@ -148,10 +148,10 @@ mod room;
 mod models;
 
 #[cfg(not(percolog_loom))]
+pub use crate::hash::DefaultHashBuilder;
+#[cfg(not(percolog_loom))]
 pub use builder::MapBuilder;
 pub use errors::{AddError, AddReason, ChangeError};
-#[cfg(not(percolog_loom))]
-pub use hash_map::DefaultHashBuilder;
 #[cfg(not(percolog_loom))]
 pub use iter::EntryIter;
 #[cfg(not(percolog_loom))]

@@ -21,14 +21,14 @@
 #[cfg(all(test, percolog_loom))]
 mod models;
 
-use crate::cpu::{self, CoreId, DropsAll, Environment, Native, OwnLines, PerCore};
+use crate::cpu::{self, CoreId, Environment, Native, OwnTable, PerCore};
+use crate::hash::DefaultHashBuilder;
 use crate::sync::{Isolated, ObjectLock, Patience, SlotLock, UnsafeCell, const_fn};
 use alloc::vec::Vec;
 use core::borrow::Borrow;
 use core::fmt;
 use core::hash::{BuildHasher, Hash};
 use core::mem;
-use hashbrown::{DefaultHashBuilder, HashTable};
 
 /// A hash table with per-core copies of looked-up entries, for tables that hardly ever change.
 ///
@@ -92,7 +92,8 @@ use hashbrown::{DefaultHashBuilder, HashTable};
 /// # Re-entrance
 ///
 /// `Hash` and `Eq` of the key, `Clone` of both, and [`for_each`](Self::for_each)'s closure run under a lock of the table and must not
-/// use it: they would wait for themselves. What is dropped is dropped under none; and all of it, also behind a destructor that panics.
+/// use it: they would wait for themselves. What is dropped is dropped under none,
+/// and a destructor that panics keeps no other from running.
 pub struct TableCache<K, V, S = DefaultHashBuilder, E = Native> {
     copies: PerCore<SlotLock<Table<K, V>>>,
     bound: usize,
@@ -102,7 +103,7 @@ pub struct TableCache<K, V, S = DefaultHashBuilder, E = Native> {
 }
 
 /// Entries by the hashes of their keys, on lines of their own.
-type Table<K, V> = DropsAll<HashTable<(K, V), OwnLines>>;
+type Table<K, V> = OwnTable<(K, V)>;
 
 /// The central table, behind its lock.
 struct Center<K, V> {
@@ -205,7 +206,7 @@ impl<K, V, S, E> TableCache<K, V, S, E> {
                 environment,
                 center: Isolated::new(Center {
                     lock: ObjectLock::new(),
-                    table: UnsafeCell::new(Table::new(HashTable::new_in(OwnLines))),
+                    table: UnsafeCell::new(Table::new()),
                 }),
             }
         }
@@ -278,9 +279,9 @@ where
 
     /// Keeps a copy on the slot. What is to be dropped instead comes back.
     fn remember(&self, slot: CoreId, hash: u64, copy: (K, V)) -> Spent<K, V> {
-        let place = self.copies.get_or_make(slot, || {
-            SlotLock::new(Table::new(HashTable::new_in(OwnLines)))
-        });
+        let place = self
+            .copies
+            .get_or_make(slot, || SlotLock::new(Table::new()));
         cpu::without_preemption(|| {
             let mut copies = place.lock();
             let copies = copies.get();
@@ -291,7 +292,7 @@ where
             let spent = if copies.len() < self.bound {
                 Spent::Nothing
             } else {
-                let empty = Table::new(HashTable::new_in(OwnLines));
+                let empty = Table::new();
                 Spent::All {
                     _copies: mem::replace(copies, empty),
                 }
@@ -361,15 +362,12 @@ where
     /// Takes all keys out.
     pub fn clear(&self) {
         let spent = self.center.exclusive(|table| {
-            let copies: Vec<Table<K, V>> = self
+            let copies: Vec<_> = self
                 .copies
                 .iter()
                 .map(|(_, copies)| take_all(copies))
                 .collect();
-            (
-                copies,
-                mem::replace(table, Table::new(HashTable::new_in(OwnLines))),
-            )
+            (copies, mem::replace(table, Table::new()))
         });
         drop(spent);
     }
@@ -406,7 +404,7 @@ where
 }
 
 fn take_all<K, V>(copies: &SlotLock<Table<K, V>>) -> Table<K, V> {
-    let empty = Table::new(HashTable::new_in(OwnLines));
+    let empty = Table::new();
     cpu::without_preemption(|| mem::replace(copies.lock().get(), empty))
 }
 

@@ -5,8 +5,8 @@
 
 use super::TableCache;
 use crate::engine::models::{Scripted, bind, explore, join};
+use crate::hash::DefaultHashBuilder;
 use crate::sync::atomic::{AtomicUsize, Ordering};
-use hashbrown::DefaultHashBuilder;
 use loom::sync::Arc;
 use loom::thread;
 

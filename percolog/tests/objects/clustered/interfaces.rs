@@ -5,16 +5,10 @@ use percolog::clustered::{Place, Placement, Root, Siblings};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 
-/// Something that is added to, and summed up.
-pub(crate) trait Count: Sync {
-    /// What the representative has now; who it is.
-    fn add(&self, n: u64) -> u64;
-    fn sum(&self) -> u64;
-    fn number(&self) -> usize;
-}
-
 percolog::interposable! {
-    impl Count {
+    /// Something that is added to, and summed up.
+    pub(crate) trait Count: Sync {
+        /// What the representative has now; who it is.
         fn add(&self, n: u64) -> u64 => u64::MAX;
         fn sum(&self) -> u64 => u64::MAX;
         fn number(&self) -> usize => usize::MAX;

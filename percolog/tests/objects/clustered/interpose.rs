@@ -151,6 +151,42 @@ fn the_end_of_a_call_that_panics_is_told() {
 }
 
 #[test]
+fn one_that_lets_all_pass_changes_no_answer() {
+    percolog::interposable! {
+        trait Shape: Sync {
+            fn area(&self) -> u64 => 0;
+            /// Overridden below.
+            fn corners(&self) -> u64 { 4 } => 0;
+            fn doubled(&self, times: u32) -> u64 {
+                self.area() << times
+            } => 0;
+        }
+    }
+    struct Triangle;
+    impl Shape for Triangle {
+        fn area(&self) -> u64 {
+            6
+        }
+
+        fn corners(&self) -> u64 {
+            3
+        }
+    }
+    let object = clustered::create(clustered::Shared::new(Triangle, |it| it as &dyn Shape));
+    let answers = || object.call(|it| (it.area(), it.corners(), it.doubled(2)));
+    assert_eq!(answers(), Ok((6, 3, 24)));
+    let calls = Arc::<Calls>::default();
+    object.interpose(calls.clone()).unwrap();
+    assert_eq!(answers(), Ok((6, 3, 24)));
+    assert_eq!(
+        calls.begun.sum(),
+        3,
+        "what a method of the target calls is no call of the object"
+    );
+    object.destroy().unwrap();
+}
+
+#[test]
 fn put_in_and_taken_away_under_load() {
     let (root, watch) = Counters::new(Placement::EachSlot);
     let object = clustered::create(root);

@@ -15,4 +15,5 @@ mod gather;
 mod interfaces;
 mod interpose;
 mod stale;
+mod storm;
 mod swap;

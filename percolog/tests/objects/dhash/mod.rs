@@ -7,5 +7,6 @@ mod forked;
 mod histories;
 mod leases;
 mod requests;
+mod storm;
 mod table;
 mod threads;

@@ -106,6 +106,7 @@ mod last_moments {
     std::thread_local! {
         static LAST: Last = const { Last };
         static KEPT: RefCell<Option<Section<'static>>> = const { RefCell::new(None) };
+        static BOTH_KEPT: RefCell<Option<[Section<'static>; 2]>> = const { RefCell::new(None) };
     }
 
     /// A thread whose last moments are before or after the room's; somebody else replaces meanwhile what
@@ -160,6 +161,29 @@ mod last_moments {
         clear(&YARD, &DOMAIN, std::slice::from_ref(&LINK));
         until_all_destroyed(&YARD, &DOMAIN);
         YARD.check_all_destroyed();
+    }
+
+    static KEEPERS: Domain = Domain::new();
+    static OF_KEEPERS: Yard = Yard::new();
+
+    /// Whichever of a thread's values goes first, the domain's own or the one with the sections.
+    #[test]
+    fn sections_in_thread_local_values_leave_nothing_when_their_threads_end() {
+        for number in 0..2 * share(200) {
+            thread::spawn(move || {
+                if number % 2 == 0 {
+                    drop(KEEPERS.enter());
+                }
+                BOTH_KEPT.with_borrow_mut(|kept| *kept = Some([KEEPERS.enter(), KEEPERS.enter()]));
+                OF_KEEPERS.retire_new(&KEEPERS);
+            })
+            .join()
+            .expect("no panic");
+        }
+        until_all_destroyed(&OF_KEEPERS, &KEEPERS);
+        OF_KEEPERS.check_all_destroyed();
+        let active = KEEPERS.stats().active;
+        assert!(active <= 2, "{active} records of two threads at a time");
     }
 }
 
