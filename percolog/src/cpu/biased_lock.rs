@@ -564,7 +564,7 @@ mod tests {
 
     #[test]
     fn an_owner_adds_while_others_take() {
-        const ADDS: u64 = 200_000;
+        const ADDS: u64 = crate::sync::rounds(200_000) as u64;
         let mode = barrier::mode();
         let locks: [BiasedLock<u64>; 2] = [BiasedLock::new(0), BiasedLock::new(0)];
         let taken = std::thread::scope(|scope| {
