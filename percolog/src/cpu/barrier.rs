@@ -247,6 +247,20 @@ pub(crate) fn heavy(mode: BarrierMode) -> bool {
     true
 }
 
+/// As [`heavy`], before a `fork`, which cannot be refused. Where the kernel refuses the barrier that it had offered, time takes its
+/// place: a store leaves its processor within microseconds, and a thread that loses its processor passes a barrier. No manual promises
+/// how long the former takes, so nothing else may rest on this than what a child finds half done.
+///
+/// *Progress:* as `heavy`; ten milliseconds where that is refused.
+#[cfg(all(feature = "alloc", not(percolog_loom)))]
+pub(crate) fn heavy_before_a_fork(mode: BarrierMode) {
+    let _passed = heavy(mode);
+    #[cfg(feature = "std")]
+    if !_passed {
+        std::thread::sleep(core::time::Duration::from_millis(10));
+    }
+}
+
 #[cfg(all(
     feature = "std",
     any(target_os = "linux", target_os = "android"),

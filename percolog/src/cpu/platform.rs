@@ -18,7 +18,7 @@ use super::{CoreId, SlotSource};
 ///   what a section still reads. (Domains with the coarse clock take no stamps. Logs and queues order operations by stamps, and
 ///   after a wrong one execute them in a wrong order, each of them once.)
 /// * **No method unwinds.** The library calls them in the middle of its operations.
-/// * **No method uses this library**, for the same reason.
+/// * **No method uses this library**, for the same reason; but `stamp` may read the processor's counter with it.
 ///
 /// It rests on nothing else that the methods answer. A number of a slot that two processors share at the same time, or a
 /// [`without_preemption`](Self::without_preemption) that does not prevent what it should, loses counts of

@@ -312,6 +312,60 @@ fn a_storm_in_which_membarrier_goes_away() {
     storm(|| is_refused_now(libc::ENOSYS));
 }
 
+/// A `fork` cannot be refused, so it waits for what others are in the middle of without the barrier, too.
+#[test]
+fn a_child_finds_nothing_half_done_where_membarrier_was_forbidden() {
+    alone!();
+    const MANY: i64 = 1000;
+    type Wide = [Sum<u64>; 32];
+    let reducer: Reducer<Wide> = Reducer::new();
+    let add = |share: &mut Wide| {
+        let (first, second) = share.split_at_mut(16);
+        first.iter_mut().for_each(|sum| sum.add(1));
+        // Most forks come in the middle of an update.
+        thread::yield_now();
+        second.iter_mut().for_each(|sum| sum.add(1));
+    };
+    let sloppy = SloppyCounter::beside(&CENTRAL, MANY as u64 * 3 / 2);
+    let over = AtomicBool::new(false);
+    let together = Barrier::new(THREADS as usize + 1);
+    thread::scope(|scope| {
+        for _ in 0..THREADS {
+            scope.spawn(|| {
+                reducer.update(add);
+                sloppy.release(0);
+                together.wait();
+                while !over.load(Ordering::Relaxed) {
+                    reducer.update(add);
+                    // Twice, so that spares are given back, which changes two words.
+                    CENTRAL.fetch_add(MANY, Ordering::AcqRel);
+                    sloppy.release(MANY as u64);
+                }
+            });
+        }
+        together.wait();
+        is_refused_now(libc::EPERM);
+        let outcome = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
+            for _ in 0..share(100) {
+                in_a_child(|| {
+                    // SAFETY: the child has one thread and leaves by `_exit`, so nobody uses the originals again.
+                    let (reducer, sloppy) =
+                        unsafe { (std::ptr::read(&reducer), std::ptr::read(&sloppy)) };
+                    // Both of these do without a barrier.
+                    let sums = reducer.into_inner();
+                    check(sums.iter().all(|sum| sum == &sums[0]), 1)?;
+                    drop(sloppy);
+                    let in_use = CENTRAL.load(Ordering::Relaxed);
+                    let between = 0..=THREADS as i64 * MANY;
+                    check(in_use % MANY == 0 && between.contains(&in_use), 2)
+                });
+            }
+        }));
+        over.store(true, Ordering::Relaxed);
+        outcome.unwrap_or_else(|panic| std::panic::resume_unwind(panic));
+    });
+}
+
 /// What signal handlers may do: acquire and release, and enter and leave the counter that is one word.
 #[test]
 fn signals_in_the_middle_of_what_allows_them() {
