@@ -22,6 +22,7 @@ use std::sync::Barrier;
 use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering};
 use std::sync::mpsc;
 use std::thread;
+use std::time::Duration;
 
 /// Says what the environment asks for, before the library looks.
 fn ask_for(variable: &str, value: &str) {
@@ -322,8 +323,8 @@ fn a_child_finds_nothing_half_done_where_membarrier_was_forbidden() {
     let add = |share: &mut Wide| {
         let (first, second) = share.split_at_mut(16);
         first.iter_mut().for_each(|sum| sum.add(1));
-        // Most forks come in the middle of an update.
-        thread::yield_now();
+        // Forks come in the middle of updates, which take longer than what takes the barrier's place.
+        thread::sleep(Duration::from_millis(20));
         second.iter_mut().for_each(|sum| sum.add(1));
     };
     let sloppy = SloppyCounter::beside(&CENTRAL, MANY as u64 * 3 / 2);

@@ -3,26 +3,18 @@
 
 struct Kernel;
 
-macro_rules! platform {
-    ($($implementation:tt)*) => {
-        $($implementation)* percolog::cpu::Platform for Kernel {
-            fn slot() -> u32 {
-                0
-            }
-            fn stamp() -> u64 {
-                0
-            }
-            fn without_preemption(f: &mut dyn FnMut()) {
-                f();
-            }
-        }
-    };
-}
-
+// (The toy kernel among the examples is one that promises something.)
 #[cfg(feature = "wrong")]
-platform!(impl);
-// SAFETY: nobody takes stamps of it, since the operating system is the platform here.
-#[cfg(not(feature = "wrong"))]
-platform!(unsafe impl);
+impl percolog::cpu::Platform for Kernel {
+    fn slot() -> u32 {
+        0
+    }
+    fn stamp() -> u64 {
+        0
+    }
+    fn without_preemption(f: &mut dyn FnMut()) {
+        f();
+    }
+}
 
 fn main() {}
