@@ -52,6 +52,18 @@
 //! 5. **Progress and cost are stated.** Each method says whether it is wait-free, lock-free or blocking, how many cache lines it moves, what it
 //!    allocates, and when it panics. Threads may outnumber cores.
 //!
+//! # Signal handlers
+//!
+//! Nothing here may be used in a signal handler, apart from [`SloppyCounter`](counter::SloppyCounter)'s `acquire` and `release`, and
+//! [`SharedRequestCounter`](requests::SharedRequestCounter)'s `try_enter` and its guard; both say when. A handler that interrupts a call of this library on its own
+//! thread can wait for that thread for ever, or change what the call is changing.
+//!
+//! # Miri and other checkers
+//!
+//! Under Miri the library does without what Miri cannot follow: assembly, rseq, `membarrier` and the processor's counter.
+//! `RUSTFLAGS="--cfg percolog_portable"` does the same for any other checker. Slots are then leased by threads, barriers are fences, and
+//! stamps come from one shared counter. Results are the same, and speed is not.
+//!
 //! # When to use something else
 //!
 //! * **Updates whose result is needed**: [`collections::Map`], or a sharded map such as `dashmap` where such updates are most of the load.

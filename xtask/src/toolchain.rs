@@ -126,6 +126,25 @@ pub(crate) fn has_standard_library(target: &str) -> bool {
         .is_some_and(|root| root.join("lib/rustlib").join(target).join("lib").exists())
 }
 
+/// `cargo miri` with the newest nightly compiler, which alone has it.
+pub(crate) fn miri(workspace: &Workspace) -> Command {
+    let mut command = Command::new("rustup");
+    process::clean(&mut command)
+        .current_dir(&workspace.root)
+        .env("CARGO_TARGET_DIR", workspace.target_for("miri"))
+        .args(["run", "nightly", "cargo", "miri"]);
+    command
+}
+
+/// Whether it is installed.
+pub(crate) fn has_miri() -> bool {
+    let mut command = Command::new("rustup");
+    process::clean(&mut command)
+        .args(["run", "nightly", "cargo", "miri", "--version"])
+        .output()
+        .is_ok_and(|output| output.status.success())
+}
+
 /// Makes the library `libunwind.a` that `std` asks for on musl, out of the compiler's own unwinder and what that expects of glibc.
 /// Returns the folder that it lies in.
 pub(crate) fn unwinder_for_musl(workspace: &Workspace) -> Result<PathBuf> {

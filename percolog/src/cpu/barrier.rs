@@ -98,7 +98,7 @@ const REASONS: [&str; 7] = [
     "PERCOLOG_BARRIER says so",
     "the kernel offers no expedited private membarrier",
     "the kernel refused to register the process for membarrier",
-    "there is no system call for more here",
+    "there is no system call for more here, or the library was built to use none",
 ];
 
 /// Which barriers this process uses. Decided by the first call, and the same from then on.
@@ -247,10 +247,24 @@ pub(crate) fn heavy(mode: BarrierMode) -> bool {
     true
 }
 
+/// As [`heavy`], before a `fork`, which cannot be refused. Where the kernel refuses the barrier that it had offered, time takes its
+/// place: a store leaves its processor within microseconds, and a thread that loses its processor passes a barrier. No manual promises
+/// how long the former takes, so nothing else may rest on this than what a child finds half done.
+///
+/// *Progress:* as `heavy`; ten milliseconds where that is refused.
+#[cfg(all(feature = "alloc", not(percolog_loom)))]
+pub(crate) fn heavy_before_a_fork(mode: BarrierMode) {
+    let _passed = heavy(mode);
+    #[cfg(feature = "std")]
+    if !_passed {
+        std::thread::sleep(core::time::Duration::from_millis(10));
+    }
+}
+
 #[cfg(all(
     feature = "std",
     any(target_os = "linux", target_os = "android"),
-    not(percolog_loom)
+    not(any(percolog_loom, percolog_portable, miri))
 ))]
 mod system {
     //! `membarrier(2)`.
@@ -297,10 +311,13 @@ mod system {
 
 #[cfg(all(
     feature = "std",
-    not(all(any(target_os = "linux", target_os = "android"), not(percolog_loom)))
+    not(all(
+        any(target_os = "linux", target_os = "android"),
+        not(any(percolog_loom, percolog_portable, miri))
+    ))
 ))]
 mod system {
-    //! No such system call; or, under the model checker, none that it could see.
+    //! No such system call; or none that the checker below could see.
 
     pub(super) fn register() -> u8 {
         super::decided::NO_SUCH_CALL
@@ -343,8 +360,8 @@ mod tests {
     fn rounds_missed(barriers: [&(dyn Fn() + Sync); 2]) -> usize {
         // One processor reorders nothing that its own threads could see.
         let rounds = match std::thread::available_parallelism() {
-            Ok(processors) if processors.get() > 1 => 5_000,
-            _ => 100,
+            Ok(processors) if processors.get() > 1 => crate::sync::rounds(5_000),
+            _ => crate::sync::rounds(100),
         };
         let words = [AtomicUsize::new(0), AtomicUsize::new(0)];
         let seen = [AtomicUsize::new(0), AtomicUsize::new(0)];

@@ -117,6 +117,19 @@ impl fmt::Display for CoreId {
     }
 }
 
+/// Built for checkers (`--cfg percolog_portable`, or under Miri), the library uses nothing of the machine that they cannot follow.
+#[cfg(all(test, feature = "std", any(percolog_portable, miri)))]
+#[test]
+fn a_portable_build_asks_nothing_of_the_machine() {
+    assert_eq!(slot_source(), SlotSource::Thread);
+    assert_eq!(barrier::mode(), barrier::BarrierMode::Fence);
+    assert_eq!(clock::health().source, clock::ClockSource::SharedCounter);
+    // Stamps are numbers in a row: no other test takes so many meanwhile.
+    let first = clock::stamp_first();
+    assert!((first + 1..first + 1_000_000).contains(&clock::stamp()));
+    assert_eq!(chip(), 0);
+}
+
 /// The source of slot numbers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]

@@ -9,13 +9,28 @@ use super::{CoreId, SlotSource};
 ///
 /// Implement it once in the final program and name the type to [`platform!`](crate::platform); the
 /// functions are found at link time, so libraries in between need not know about it.
-pub trait Platform {
+///
+/// # Safety
+/// Memory safety rests on three things:
+///
+/// * **[`stamp`](Self::stamp) does what it says.** A [`Domain`](crate::reclaim::Domain) with
+///   [`DomainOptions::tsc`](crate::reclaim::DomainOptions::tsc) destroys objects by stamps: after one that is too small, it frees
+///   what a section still reads. (Domains with the coarse clock take no stamps. Logs and queues order operations by stamps, and
+///   after a wrong one execute them in a wrong order, each of them once.)
+/// * **No method unwinds.** The library calls them in the middle of its operations.
+/// * **No method uses this library**, for the same reason; but `stamp` may read the processor's counter with it.
+///
+/// It rests on nothing else that the methods answer. A number of a slot that two processors share at the same time, or a
+/// [`without_preemption`](Self::without_preemption) that does not prevent what it should, loses counts of
+/// [counters](crate::counter), and lets a context that interrupts another wait for it for ever. A wrong
+/// [`chip`](Self::chip) or [`count`](Self::count) costs speed.
+pub unsafe trait Platform {
     /// The slot of the calling context, usually the processor's number. Small numbers are best; see
     /// [`CoreId::PLACES`](super::CoreId::PLACES).
     fn slot() -> u32;
 
     /// A stamp that increases strictly along causality: greater than every stamp whose taking the
-    /// caller can know of, on any processor. Not taken before the caller's earlier loads completed.
+    /// caller can know of, on any processor. Not taken before the caller's earlier loads completed. Less than 2<sup>62</sup>.
     ///
     /// The function [`clock::tsc`](super::clock::tsc) is a good answer where the processors' time
     /// stamp counters are known to be synchronized.
@@ -26,7 +41,7 @@ pub trait Platform {
         core::hint::spin_loop();
     }
 
-    /// Runs `f` while nothing else can run on this slot: no pre-emption, no migration, no interrupt
+    /// Runs `f`, once, while nothing else can run on this slot: no pre-emption, no migration, no interrupt
     /// that updates percolog's structures. Counters then write with plain stores.
     fn without_preemption(f: &mut dyn FnMut());
 

@@ -7,7 +7,7 @@ pub(crate) const MOVED_AT_ONCE: usize = 64;
 /// the next locked instruction would wait for the write. A hint: any address will do.
 #[inline(always)]
 pub(crate) fn prefetch_for_write<T>(address: *const T) {
-    #[cfg(all(target_arch = "x86_64", not(miri)))]
+    #[cfg(all(target_arch = "x86_64", not(any(percolog_portable, miri))))]
     // SAFETY: prefetching changes nothing that a program can see, and no address is wrong. Processors that do not know the instruction
     // have always done nothing where it stands.
     unsafe {
@@ -17,7 +17,7 @@ pub(crate) fn prefetch_for_write<T>(address: *const T) {
             options(readonly, nostack, preserves_flags),
         );
     }
-    #[cfg(all(target_arch = "aarch64", not(miri)))]
+    #[cfg(all(target_arch = "aarch64", not(any(percolog_portable, miri))))]
     // SAFETY: as above.
     unsafe {
         core::arch::asm!(
@@ -26,6 +26,9 @@ pub(crate) fn prefetch_for_write<T>(address: *const T) {
             options(readonly, nostack, preserves_flags),
         );
     }
-    #[cfg(any(not(any(target_arch = "x86_64", target_arch = "aarch64")), miri))]
+    #[cfg(not(all(
+        any(target_arch = "x86_64", target_arch = "aarch64"),
+        not(any(percolog_portable, miri))
+    )))]
     let _ = address;
 }

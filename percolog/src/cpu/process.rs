@@ -341,6 +341,7 @@ mod tests {
     }
 
     #[test]
+    #[cfg_attr(miri, ignore = "Miri starts no programs")]
     fn rare_steps_exclude_each_other() {
         if elsewhere("cpu::process::tests::rare_steps_exclude_each_other") {
             return;
@@ -377,7 +378,8 @@ mod tests {
         assert_eq!(rarely(|| 7), 7);
     }
 
-    #[cfg(unix)]
+    // Miri has no `fork`.
+    #[cfg(all(unix, not(miri)))]
     mod forked {
         use super::super::in_tests::forking;
         use super::*;

@@ -156,7 +156,8 @@ fn find_area() {
 #[cfg(all(
     target_os = "linux",
     target_env = "gnu",
-    any(target_arch = "x86_64", target_arch = "aarch64")
+    any(target_arch = "x86_64", target_arch = "aarch64"),
+    not(any(percolog_portable, miri))
 ))]
 mod area {
     //! The rseq area that the C library registers for each thread.
@@ -255,7 +256,8 @@ mod area {
 #[cfg(not(all(
     target_os = "linux",
     target_env = "gnu",
-    any(target_arch = "x86_64", target_arch = "aarch64")
+    any(target_arch = "x86_64", target_arch = "aarch64"),
+    not(any(percolog_portable, miri))
 )))]
 mod area {
     //! No kernel area to read.
@@ -320,7 +322,7 @@ mod tests {
         }
         // The kernel's promise: an id is below the number of threads, and of processors.
         let cpus = super::super::allowed_cpus().map_or(CoreId::PLACES, |cpus| cpus.len());
-        for _ in 0..1000 {
+        for _ in 0..crate::sync::rounds(1000) {
             assert!(current().index() < cpus.max(1));
         }
     }

@@ -29,7 +29,7 @@
 //! fork in the middle of something wait for each other for ever. And where the C library calls the handlers with a lock of its own,
 //! as musl does, so do two of which only one is in the middle of something: it waits for that lock, and the other one for it.)
 //!
-//! If the kernel refuses the barrier that it had offered, nobody can be kept out. Nobody can read then either.
+//! If the kernel refuses the barrier that it had offered, time [takes its place](super::barrier::heavy_before_a_fork).
 
 #[cfg(all(feature = "std", unix, not(percolog_loom)))]
 pub(crate) use forks::{Step, discharge, enlist, is_forking, is_inside, undivided};
@@ -315,15 +315,13 @@ mod forks {
             WAITING_INSIDE.fetch_sub(1, Ordering::Relaxed);
         }
         others(ENLISTED.lock().get()).for_each(BiasedLock::hold);
-        // If it is refused, see the module.
-        let is_passed = barrier::heavy(barrier::mode());
+        barrier::heavy_before_a_fork(barrier::mode());
         let own = usize::from(DEPTH.get() != 0);
         let mut backoff = Backoff::new();
         loop {
             let mut enlisted = ENLISTED.lock();
             // The locks first: see the module.
-            if (!is_passed || others(enlisted.get()).all(BiasedLock::is_left)) && stepping() == own
-            {
+            if others(enlisted.get()).all(BiasedLock::is_left) && stepping() == own {
                 return enlisted.keep();
             }
             if !is_inside && WAITING_INSIDE.load(Ordering::Relaxed) != 0 {

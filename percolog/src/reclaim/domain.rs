@@ -67,6 +67,11 @@ pub struct Stamp(u64);
 /// What a thread has retired and not destroyed when it ends is taken over by the next thread that
 /// retires a block's worth of objects, or [`collect`](Self::collect)s.
 ///
+/// # Signals
+///
+/// A signal handler must not use a domain that it may have interrupted on its thread: a section that it enters while the thread is
+/// entering one protects nothing.
+///
 /// # Fork
 ///
 /// In a child process, threads of the parent other than the one that forked do not exist: their

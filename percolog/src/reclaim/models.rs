@@ -40,7 +40,7 @@ pub(crate) struct ModelDomain(Collector<Ticks>);
 impl ModelDomain {
     /// For so many threads.
     pub(crate) fn new(threads: usize) -> Self {
-        let options = DomainOptions::new().clock(DomainClock::Coarse);
+        let options = DomainOptions::new();
         let collector = Collector::new(
             options,
             Ticks(AtomicU64::new(1 << 30)),
@@ -94,7 +94,8 @@ struct World {
 
 impl World {
     fn new(clock: DomainClock) -> Arc<Self> {
-        let options = DomainOptions::new().clock(clock);
+        let mut options = DomainOptions::new();
+        options.clock = clock;
         Arc::new(Self {
             collector: Collector::new(
                 options,

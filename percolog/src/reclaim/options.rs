@@ -15,7 +15,7 @@ pub enum DomainClock {
     /// Entering a section reads one line that all threads share and that hardly ever changes.
     #[default]
     Coarse,
-    /// The processor's time stamp counter, where it is [trusted](crate::cpu::clock); elsewhere coarse.
+    /// The processor's time stamp counter, where it is [trusted](crate::cpu::clock): see [`DomainOptions::tsc`].
     ///
     /// Entering a section reads nothing that is shared, and takes as long as reading the counter does:
     /// some 10 ns. Wang, Stamler and Parmer's choice (§3.2).
@@ -88,10 +88,10 @@ pub enum WhenFull {
 /// Options of a [`Domain`](super::Domain), for [`Domain::with`](super::Domain::with).
 ///
 /// ```
-/// use percolog::reclaim::{DomainClock, Domain, DomainOptions, WhenFull};
+/// use percolog::reclaim::{Domain, DomainOptions, WhenFull};
 ///
 /// static NODES: Domain = Domain::with(
-///     DomainOptions::new().clock(DomainClock::Tsc).cap(64 << 20, WhenFull::Block),
+///     DomainOptions::new().fenced().cap(64 << 20, WhenFull::Block),
 /// );
 /// drop(NODES.enter());
 /// ```
@@ -119,9 +119,21 @@ impl DomainOptions {
         }
     }
 
-    /// What to tell the time by.
-    pub const fn clock(mut self, clock: DomainClock) -> Self {
-        self.clock = clock;
+    /// Tells the time by the processor's counter, where it is [trusted](crate::cpu::clock) when the domain is first used;
+    /// elsewhere by the coarse clock. [`DomainStats::clock`](super::DomainStats::clock) says which.
+    ///
+    /// # Safety
+    /// From the domain's first use until it is dropped, [stamps](crate::cpu::clock::stamp) increase along causality, or fall short
+    /// of that by less than 2<sup>15</sup> ticks: a thread that has seen what another did after taking a stamp takes no stamp that
+    /// is smaller by more. Otherwise an object is destroyed while a section reads it.
+    ///
+    /// * With the `std` feature that is so while the counters of all processors are synchronized. Trust rests on what CPUID and the
+    ///   kernel say once. It does not notice a kernel that gives its clock source up later, a virtual machine that moves to a host
+    ///   with another counter, or firmware that sets the counter of one processor.
+    ///   [`clock::verify`](crate::cpu::clock::verify) measures.
+    /// * Without it, the program's [`Platform`](crate::cpu::Platform) promises that.
+    pub const unsafe fn tsc(mut self) -> Self {
+        self.clock = DomainClock::Tsc;
         self
     }
 

@@ -23,6 +23,13 @@ fn retire(domain: &Domain, destroyed: &Arc<AtomicUsize>) {
     unsafe { domain.retire(object.into()) };
 }
 
+/// Telling the time by this clock.
+fn by(mut options: DomainOptions, clock: DomainClock) -> DomainOptions {
+    // As `DomainOptions::tsc` says: the kernel keeps the counters synchronized where they are trusted.
+    options.clock = clock;
+    options
+}
+
 fn of(destroyed: &AtomicUsize) -> usize {
     destroyed.load(Ordering::Relaxed)
 }
@@ -46,7 +53,7 @@ fn one_thread_reclaims() {
 fn a_section_keeps_what_it_can_have_seen() {
     for clock in [DomainClock::Coarse, DomainClock::Tsc] {
         for options in [DomainOptions::new(), DomainOptions::new().fenced()] {
-            let domain = Domain::with(options.clock(clock));
+            let domain = Domain::with(by(options, clock));
             let destroyed = Arc::default();
             let (say, hear) = mpsc::channel::<()>();
             let (entered, is_in) = mpsc::channel::<()>();
@@ -266,9 +273,7 @@ fn every_setting_reclaims() {
         for off in off {
             let mut optimizations = Optimizations::ALL;
             off(&mut optimizations);
-            let options = DomainOptions::new()
-                .clock(clock)
-                .optimizations(optimizations);
+            let options = by(DomainOptions::new().optimizations(optimizations), clock);
             let domain = Domain::with(options);
             let destroyed = Arc::default();
             std::thread::scope(|scope| {

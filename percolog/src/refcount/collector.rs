@@ -504,32 +504,30 @@ impl Collector {
     }
 
     /// Waits until nothing is half done, and keeps it so until [`go_on`](Self::go_on): around a `fork`, whose child has no
-    /// other thread to finish it. Returns whether the owners of rows are kept out too; else the kernel refused the barrier.
+    /// other thread to finish it.
     #[cfg(not(percolog_loom))]
-    pub(super) fn hold(&self, mode: BarrierMode) -> bool {
+    pub(super) fn hold(&self, mode: BarrierMode) {
         // Turns first: nobody takes one who has another of these.
         self.turns.iter().for_each(|turn| turn.lock().keep());
         self.collecting.lock().keep();
         self.making.lock().keep();
         let locks = self.all_rows().flatten().map(|row| &row.lock);
-        biased_lock::freeze_all(locks, mode).is_ok()
+        biased_lock::freeze_all(locks, mode);
     }
 
     /// Goes on, in the process that forked or in its child.
     ///
     /// # Safety
-    /// The calling thread called [`hold`](Self::hold), which returned `held`.
+    /// The calling thread called [`hold`](Self::hold).
     #[cfg(not(percolog_loom))]
-    pub(super) unsafe fn go_on(&self, held: bool, is_child: bool) {
-        if held {
-            let locks = self.all_rows().flatten().map(|row| &row.lock);
-            if is_child {
-                // Owners were about to find that they are kept out, and nobody here takes back that they are inside.
-                locks.clone().for_each(BiasedLock::abandon);
-            }
-            // SAFETY: the same rows: none is made meanwhile.
-            unsafe { biased_lock::thaw_all(locks) };
+    pub(super) unsafe fn go_on(&self, is_child: bool) {
+        let locks = self.all_rows().flatten().map(|row| &row.lock);
+        if is_child {
+            // Owners were about to find that they are kept out, and nobody here takes back that they are inside.
+            locks.clone().for_each(BiasedLock::abandon);
         }
+        // SAFETY: the same rows: none is made meanwhile.
+        unsafe { biased_lock::thaw_all(locks) };
         // SAFETY: all kept by `hold`.
         unsafe {
             drop(self.making.resume());

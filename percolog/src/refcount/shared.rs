@@ -17,19 +17,12 @@ pub(super) static COLLECTOR: Collector = Collector::new(|| process::around_forks
 
 /// What is half done when the process forks would stay so in the child.
 static AROUND_FORKS: AroundForks = AroundForks {
-    before: || {
-        let held = COLLECTOR.hold(barrier::mode());
-        // Relaxed, as below: the forking thread writes and reads it.
-        HELD.store(u8::from(held), Ordering::Relaxed);
-    },
+    before: || COLLECTOR.hold(barrier::mode()),
     after: |is_child| {
         // SAFETY: `before` was called on this thread.
-        unsafe { COLLECTOR.go_on(HELD.load(Ordering::Relaxed) == 1, is_child) };
+        unsafe { COLLECTOR.go_on(is_child) };
     },
 };
-
-/// Whether rows are kept from their owners because somebody forks.
-static HELD: AtomicU8 = AtomicU8::new(0);
 
 /// Destructors that panicked.
 static PANICS: AtomicU64 = AtomicU64::new(0);

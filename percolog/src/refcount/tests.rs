@@ -152,9 +152,9 @@ fn nobody_in_a_child_waits_for_an_owner_that_was_about_to_look() {
     let mode = barrier::mode();
     // SAFETY: the collector is this test's own, and one thread uses its rows.
     let _ = unsafe { COLLECTOR.add(mode, Some(ROW), &count, 1) };
-    let held = COLLECTOR.hold(mode);
+    COLLECTOR.hold(mode);
     COLLECTOR.begin_to_own(ROW, mode);
     // SAFETY: held above.
-    unsafe { COLLECTOR.go_on(held, true) };
+    unsafe { COLLECTOR.go_on(true) };
     assert_eq!(COLLECTOR.sum(mode, &count), 2);
 }

@@ -49,6 +49,16 @@ pub(crate) use wait::Backoff;
 #[cfg(feature = "alloc")]
 pub(crate) use wait::ParkingWord;
 
+/// So many rounds of a unit test, or a thousandth under Miri, where each takes a thousand times as long.
+#[cfg(all(test, feature = "std", not(percolog_loom)))]
+pub(crate) const fn rounds(many: usize) -> usize {
+    if cfg!(miri) {
+        many.div_ceil(1000)
+    } else {
+        many
+    }
+}
+
 #[cfg(all(feature = "alloc", not(percolog_loom)))]
 pub(crate) mod atomic {
     //! The atomics of the algorithms.
@@ -68,7 +78,10 @@ pub(crate) mod atomic {
 pub(crate) mod global {
     //! Atomics for process-wide facts (which clock, which slot source): set once or rarely, no part
     //! of any algorithm, and needed in statics, which loom's types cannot live in; and for statistics.
-    #[cfg(not(any(target_arch = "x86_64", target_arch = "aarch64")))]
+    #[cfg(not(all(
+        any(target_arch = "x86_64", target_arch = "aarch64"),
+        not(any(percolog_portable, miri))
+    )))]
     pub(crate) use core::sync::atomic::fence;
     #[cfg(feature = "std")]
     #[allow(unused_imports, reason = "for forks, which models have none of")]

@@ -9,4 +9,5 @@ mod forks;
 mod per_core_list;
 mod reduce;
 mod refcount;
+mod seams;
 mod sloppy_counter;

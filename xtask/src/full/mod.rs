@@ -19,7 +19,7 @@ use crate::tools::Tools;
 use crate::workspace::Workspace;
 
 /// How many shards are named where none is asked for.
-const SHARDS: usize = 6;
+const SHARDS: usize = 7;
 
 /// What to run, or to show.
 #[derive(clap::Args)]

@@ -1,7 +1,7 @@
 //! The library's tests where something below them differs: the model checker, how slots are found, the C library, the processor,
 //! no operating system at all.
 
-use super::{Job, LIMIT};
+use super::{Job, LIMIT, sanitizers};
 use crate::report::Counting;
 use crate::toolchain::{self, Toolchain};
 use crate::workspace::Workspace;
@@ -34,6 +34,53 @@ pub(super) fn slot_for_each_thread(job: &mut Job) {
         .env("PERCOLOG_SLOTS", "thread");
     job.less_work(&mut command);
     job.run("a slot for each thread", Counting::Tests, command);
+}
+
+/// The library as checkers are given it: with nothing in it that they cannot follow.
+pub(super) fn portable(job: &mut Job) {
+    let mut command = job.cargo(&["test", "--no-fail-fast"]);
+    command
+        .args(tests(job.workspace))
+        .env("RUSTFLAGS", "--cfg percolog_portable")
+        .env("CARGO_TARGET_DIR", job.workspace.target_for("portable"));
+    job.less_work(&mut command);
+    job.run("portable", Counting::Tests, command);
+}
+
+/// Unit tests that Miri gets through in minutes: of the modules on which all others stand.
+const UNDER_MIRI: [&str; 7] = [
+    "cpu::",
+    "sync::",
+    "counter::word",
+    "oplog::entry",
+    "oplog::row",
+    "reclaim::queue",
+    "reclaim::records",
+];
+
+/// Undefined behaviour that no sanitizer sees: of aliasing, of provenance, of uninitialized memory.
+pub(super) fn miri(job: &mut Job) {
+    const NAME: &str = "Miri";
+    if !toolchain::has_miri() {
+        job.report.skip(
+            NAME,
+            "Miri is missing: rustup toolchain install nightly --profile minimal --component miri,rust-src",
+        );
+        return;
+    }
+    let mut command = toolchain::miri(job.workspace);
+    command
+        .args(["test", "-p", "percolog", "--lib", "--no-fail-fast", "--"])
+        .args(UNDER_MIRI);
+    job.report
+        .run_online(NAME, Counting::Tests, LIMIT, &mut command);
+    let name = "Miri finds a planted bug";
+    let mut buggy = toolchain::miri(job.workspace);
+    buggy
+        .arg("test")
+        .args(sanitizers::planted("use_after_free"));
+    job.report
+        .run_finding(name, "Undefined Behavior", LIMIT, &mut buggy);
 }
 
 /// What can be switched when building: operations that remember where they were queued, another line size.

@@ -205,6 +205,8 @@ pub(crate) fn all(mutations: &[Mutation]) -> Vec<Step> {
             library::slot_for_each_thread,
         ),
         only_full("origins, 64-byte lines", 2, &[LIBRARY], library::switched),
+        only_full("portable", 4, &[LIBRARY], library::portable),
+        only_full("Miri", 10, &[LIBRARY, &["xtask/planted"]], library::miri),
         only_full("musl", 7, &[LIBRARY, &["xtask/musl"]], library::musl),
         only_full("aarch64, emulated", 5, &[LIBRARY], library::aarch64),
         only_full(

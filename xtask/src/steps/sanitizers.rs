@@ -75,7 +75,7 @@ pub(super) fn thread(job: &mut Job) {
 }
 
 /// A test with a bug that the sanitizer must find: if it does not, finding nothing elsewhere means nothing.
-fn planted(test: &str) -> [&str; 4] {
+pub(super) fn planted(test: &str) -> [&str; 4] {
     [
         "--manifest-path",
         "xtask/planted/Cargo.toml",

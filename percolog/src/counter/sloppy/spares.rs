@@ -229,9 +229,10 @@ impl Bank {
     /// Waits for changes under way. Somebody forks, and has said so: none begins.
     #[cfg(not(percolog_loom))]
     pub(super) fn wait_before_a_fork(&self, mine: Option<usize>, mode: BarrierMode) {
-        if self.rows.rows().next().is_none() || !barrier::heavy(mode) {
+        if self.rows.rows().next().is_none() {
             return;
         }
+        barrier::heavy_before_a_fork(mode);
         // Who forks in the middle of one, in a signal handler, goes on with it itself. And in a child, an owner that was about to
         // look when its process was copied looks no more.
         let goes_on = |at: usize| Some(at) != mine && !lease::is_gone(at);

@@ -18,6 +18,7 @@
 //! Boyd-Wickizer, *Optimizing Communication Bottlenecks in Multiprocessor Operating System Kernels*,
 //! §5.1 (the clock that stands in for tracking causality) and §6.2.
 
+mod counter;
 #[cfg(feature = "std")]
 mod verify;
 
@@ -113,67 +114,35 @@ pub fn stamp() -> u64 {
 #[must_use]
 pub fn stamp_first() -> u64 {
     // Acquire as in `stamp`.
-    let stamp = if cfg!(all(feature = "std", target_arch = "x86_64"))
-        && MODE.load(Ordering::Acquire) == PROCESSOR
-    {
-        early()
+    let stamp = if MODE.load(Ordering::Acquire) == PROCESSOR {
+        processor_stamp_early()
     } else {
-        stamp()
+        other_stamp()
     };
-    later();
+    counter::later();
     stamp
-}
-
-/// The counter, perhaps before earlier loads have completed.
-#[cfg(target_arch = "x86_64")]
-#[inline(always)]
-fn early() -> u64 {
-    // SAFETY: exists on every x86-64 processor, and touches no memory.
-    unsafe { core::arch::x86_64::_rdtsc() }
-}
-
-/// The counter; asked for on x86-64 only.
-#[cfg(not(target_arch = "x86_64"))]
-#[inline(always)]
-fn early() -> u64 {
-    stamp()
-}
-
-/// Keeps later loads from running before a stamp that has just been read.
-#[cfg(target_arch = "x86_64")]
-#[inline(always)]
-fn later() {
-    // SAFETY: exists on every x86-64 processor, and touches no memory: nothing later starts before
-    // everything earlier, the counter's reading among it, has completed.
-    unsafe { core::arch::x86_64::_mm_lfence() };
-}
-
-/// Keeps later loads from running before a stamp that has just been read.
-#[cfg(target_arch = "aarch64")]
-#[inline(always)]
-fn later() {
-    // SAFETY: a barrier: nothing later is fetched before the register has been read.
-    unsafe { core::arch::asm!("isb", options(nostack, preserves_flags)) };
-}
-
-/// Keeps later loads from running before a stamp that has just been read.
-#[cfg(not(any(target_arch = "x86_64", target_arch = "aarch64")))]
-#[inline(always)]
-fn later() {
-    // The stamp came from an atomic update, which the fence keeps before later loads.
-    crate::sync::global::fence(Ordering::SeqCst);
 }
 
 #[cold]
 fn other_stamp() -> u64 {
     #[cfg(feature = "std")]
     if MODE.load(Ordering::Acquire) == UNKNOWN {
-        let mode = if trusted().is_ok() { PROCESSOR } else { SHARED };
+        let mode = if counter::trusted().is_ok() {
+            PROCESSOR
+        } else {
+            SHARED
+        };
         // Relaxed: a fact that everyone finds alike. Only from UNKNOWN, so that a clock marked sick
         // meanwhile stays so.
         let _ = MODE.compare_exchange(UNKNOWN, mode, Ordering::Relaxed, Ordering::Relaxed);
         return stamp();
     }
+    shared_stamp()
+}
+
+/// The next stamp of the shared counter.
+#[inline(always)]
+fn shared_stamp() -> u64 {
     // Relaxed: an atomic addition alone gives every caller a larger number than any caller before
     // it, and callers that know of each other are ordered by the counter's modification order.
     NEXT.0.fetch_add(1, Ordering::Relaxed)
@@ -185,25 +154,22 @@ fn processor_stamp() -> u64 {
     crate::cpu::platform::stamp()
 }
 
-#[cfg(all(feature = "std", target_arch = "x86_64"))]
+#[cfg(feature = "std")]
 #[inline(always)]
 fn processor_stamp() -> u64 {
-    tsc()
+    counter::stamp()
 }
 
-#[cfg(all(feature = "std", target_arch = "aarch64"))]
+#[cfg(not(feature = "std"))]
 #[inline(always)]
-fn processor_stamp() -> u64 {
-    counter_register()
+fn processor_stamp_early() -> u64 {
+    processor_stamp()
 }
 
-#[cfg(all(
-    feature = "std",
-    not(any(target_arch = "x86_64", target_arch = "aarch64"))
-))]
+#[cfg(feature = "std")]
 #[inline(always)]
-fn processor_stamp() -> u64 {
-    NEXT.0.fetch_add(1, Ordering::Relaxed)
+fn processor_stamp_early() -> u64 {
+    counter::early()
 }
 
 /// The processor's time stamp counter, read after all earlier loads have completed.
@@ -241,65 +207,6 @@ pub fn counter_register() -> u64 {
     stamp
 }
 
-/// Whether the processor's counter can order updates; in either case, why.
-#[cfg(all(feature = "std", target_arch = "x86_64"))]
-fn trusted() -> Result<&'static str, &'static str> {
-    const ADVANCED_POWER: u32 = 0x8000_0007;
-    const INVARIANT_TSC: u32 = 1 << 8;
-    // `cpuid` exists on every x86-64 processor; the leaf is asked for only where it exists. (An
-    // `unsafe` call for older compilers, a safe one for newer.)
-    #[allow(unused_unsafe)]
-    // SAFETY: see above.
-    let invariant = unsafe {
-        core::arch::x86_64::__cpuid(0x8000_0000).eax >= ADVANCED_POWER
-            && core::arch::x86_64::__cpuid(ADVANCED_POWER).edx & INVARIANT_TSC != 0
-    };
-    if !invariant {
-        return Err("the processor does not promise a constant rate (CPUID)");
-    }
-    if kernel_keeps_time_by("tsc") {
-        Ok("the rate is constant (CPUID) and the kernel keeps time by it")
-    } else {
-        Err("the kernel does not keep time by the time stamp counter")
-    }
-}
-
-/// Whether the processor's counter can order updates; in either case, why.
-#[cfg(all(feature = "std", target_arch = "aarch64"))]
-fn trusted() -> Result<&'static str, &'static str> {
-    // A tick must be shorter than the fastest hand-off of a line between two cores, or an update
-    // could carry the stamp of one that it has seen. 20 ns leaves room.
-    const SLOWEST: u64 = 50_000_000;
-    let frequency: u64;
-    // SAFETY: reads a register that user code may read.
-    unsafe {
-        core::arch::asm!("mrs {}, cntfrq_el0", out(reg) frequency, options(nomem, nostack));
-    }
-    if frequency < SLOWEST {
-        return Err("the counter ticks slower than a line moves between two cores");
-    }
-    if kernel_keeps_time_by("arch_sys_counter") {
-        Ok("the counter is fast enough and the kernel keeps time by it")
-    } else {
-        Err("the kernel does not keep time by the counter register")
-    }
-}
-
-/// Whether the processor's counter can order updates; in either case, why.
-#[cfg(all(
-    feature = "std",
-    not(any(target_arch = "x86_64", target_arch = "aarch64"))
-))]
-fn trusted() -> Result<&'static str, &'static str> {
-    Err("no counter of this processor is known to order updates")
-}
-
-#[cfg(all(feature = "std", any(target_arch = "x86_64", target_arch = "aarch64")))]
-fn kernel_keeps_time_by(name: &str) -> bool {
-    const FILE: &str = "/sys/devices/system/clocksource/clocksource0/current_clocksource";
-    std::fs::read_to_string(FILE).is_ok_and(|current| current.trim() == name)
-}
-
 /// What is known of the clock.
 #[must_use]
 pub fn health() -> ClockHealth {
@@ -330,9 +237,8 @@ fn source_and_reason(sick: bool) -> (ClockSource, &'static str) {
     if sick {
         return (ClockSource::SharedCounter, SICK);
     }
-    match trusted() {
-        Ok(why) if cfg!(target_arch = "aarch64") => (ClockSource::CounterRegister, why),
-        Ok(why) => (ClockSource::Tsc, why),
+    match counter::trusted() {
+        Ok(why) => (counter::SOURCE, why),
         Err(why) => (ClockSource::SharedCounter, why),
     }
 }
@@ -360,7 +266,7 @@ mod tests {
     #[test]
     fn stamps_increase_on_one_thread() {
         let mut last = stamp();
-        for _ in 0..10_000 {
+        for _ in 0..crate::sync::rounds(10_000) {
             let next = stamp();
             assert!(next > last, "{next} after {last}");
             last = next;

@@ -210,6 +210,7 @@ fn a_forgotten_guard_says_nothing_of_the_next_object() {
 #[test]
 fn threads_without_a_lease_share() {
     const THREADS: usize = 2 * COMMON;
+    const ROUNDS: usize = crate::sync::rounds(200);
     let sums = Sums::new();
     let done = AtomicU32::new(0);
     std::thread::scope(|scope| {
@@ -217,7 +218,7 @@ fn threads_without_a_lease_share() {
             .map(|number| {
                 let sums = &sums;
                 scope.spawn(move || {
-                    for _ in 0..200 {
+                    for _ in 0..ROUNDS {
                         let who = Who::Common(number % COMMON);
                         assert_eq!(sums.update(who, |value| *value += 1), Ok(()));
                     }
@@ -237,7 +238,7 @@ fn threads_without_a_lease_share() {
         }
         done.store(1, Ordering::Relaxed);
     });
-    assert_eq!(sums.sum(), Ok(200 * THREADS as u64));
+    assert_eq!(sums.sum(), Ok((ROUNDS * THREADS) as u64));
 }
 
 /// A thread that is inside a leased shard when it has no lease any more does not wait for itself: not for a visitor, in a visit of
@@ -340,7 +341,7 @@ fn leases_of_guards_that_end_late_are_given_back() {
         static LATE: Late = const { Late(core::cell::Cell::new(None)) };
     }
     static SUMS: Sums = Sums::new();
-    for _ in 0..lease::LEASES + 100 {
+    for _ in 0..crate::sync::rounds(lease::LEASES + 100) {
         std::thread::spawn(|| {
             // Touched first, so destroyed last.
             LATE.with(|late| {

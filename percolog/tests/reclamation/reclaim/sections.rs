@@ -95,7 +95,7 @@ fn sections_keep_what_they_find_in_every_setting() {
 fn eight_threads_on_two_processors() {
     for clock in [DomainClock::Coarse, DomainClock::Tsc] {
         everybody(
-            DomainOptions::new().clock(clock),
+            crate::reclaim::by(clock),
             share(4000),
             8,
             crate::reclaim::on_two_processors,
@@ -110,8 +110,8 @@ fn memory_that_is_freed_is_read_by_nobody() {
     const WORDS: usize = 16;
     for clock in [DomainClock::Coarse, DomainClock::Tsc] {
         for options in [
-            DomainOptions::new().clock(clock),
-            DomainOptions::new().clock(clock).fenced(),
+            crate::reclaim::by(clock),
+            crate::reclaim::by(clock).fenced(),
         ] {
             let domain = Domain::with(options);
             let mut link = Link::new(Owned::new(vec![0; WORDS]));

@@ -121,7 +121,7 @@ fn what_has_gathered_behind_a_stalled_reader_goes_away() {
 fn one_thread_alone_reclaims() {
     for clock in [DomainClock::Coarse, DomainClock::Tsc] {
         let yard = Yard::new();
-        let domain = Domain::with(DomainOptions::new().clock(clock));
+        let domain = Domain::with(crate::reclaim::by(clock));
         let links = [yard.link()];
         let most = replace(&yard, &domain, &links[0], share(100_000));
         assert!(most < FEW, "{most} objects waited");
@@ -136,7 +136,7 @@ fn one_thread_alone_reclaims() {
 fn one_object_is_enough_to_collect() {
     for clock in [DomainClock::Coarse, DomainClock::Tsc] {
         let yard = Yard::new();
-        let domain = Domain::with(DomainOptions::new().clock(clock));
+        let domain = Domain::with(crate::reclaim::by(clock));
         let object = yard.retire_new(&domain);
         until_destroyed(&domain, object);
     }

@@ -237,7 +237,7 @@ fn idle_threads_are_not_looked_at_until_they_come_back() {
     for options in [
         DomainOptions::new(),
         DomainOptions::new().fenced(),
-        DomainOptions::new().clock(DomainClock::Tsc),
+        crate::reclaim::by(DomainClock::Tsc),
     ] {
         idle_threads(options);
     }
