@@ -88,12 +88,12 @@ impl Mutation {
         Duration::from_secs(self.timeout_seconds).max(MOMENT + TIMES * unbroken)
     }
 
-    /// How long trying it takes, on two cores: nearly all of it is building.
+    /// How long trying it takes, on two cores.
     fn seconds(&self) -> u32 {
         match self.test.as_str() {
-            test if test.contains("lab/Cargo.toml") || test.contains("--test transfers") => 60,
-            test if test.contains("--release") || test.contains("percolog-sim") => 40,
-            _ => 25,
+            test if test.contains("lab/Cargo.toml") || test.contains("--test transfers") => 40,
+            test if test.contains("--release") || test.contains("percolog-sim") => 20,
+            _ => 15,
         }
     }
 
