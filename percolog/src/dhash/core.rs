@@ -178,7 +178,7 @@ impl<K, S, L> Core<K, S, L> {
     /// Hands local parts to who wants to keep something of them.
     fn discard(&self, replicas: Vec<Owned<K, S, L>>) {
         despite_panics(replicas, |replica| {
-            let (key, local, record) = Replica::into_parts(replica);
+            let (key, local, record) = replica.into_inner().into_parts();
             (self.fold)(&key, &record.shared, local);
         });
     }

@@ -95,10 +95,10 @@ impl<K, S, L> Replica<K, S, L> {
     }
 
     /// The parts that a discarded replica leaves.
-    pub(super) fn into_parts(this: Owned<K, S, L>) -> (K, L, Arc<Record<K, S>>) {
+    pub(super) fn into_parts(self) -> (K, L, Arc<Record<K, S>>) {
         let Self {
             key, local, record, ..
-        } = this.into_inner();
+        } = self;
         (key, local.into_inner(), record)
     }
 }
