@@ -1,7 +1,7 @@
 //! Everything at once: all calls from all threads, which come and go, and recorders that do. Nothing is lost, nothing is left
 //! behind, and whatever the metrics are called, Prometheus reads each scrape to its end.
 
-use metrics::{Key, Label, Recorder as _, Unit, with_local_recorder};
+use metrics::{Key, Label, Unit, with_local_recorder};
 use percolog_metrics::{Bounds, Recorder, RecorderHandle, Value};
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::collections::HashSet;
