@@ -342,6 +342,14 @@ impl Measured {
         if region.entered == 0 || region.operations == 0 {
             return Err(MeasureError::NothingMarked);
         }
+        let summary = run.summary();
+        summary
+            .check()
+            .map_err(|nothing| MeasureError::Incomplete(nothing.to_string()))?;
+        if !summary.unsimulated.is_empty() {
+            let what = summary.unsimulated.join("; ");
+            return Err(MeasureError::Incomplete(format!("not simulated: {what}")));
+        }
         let counts = &region.counts;
         Ok(Self {
             machine: process.machine.clone(),
@@ -353,7 +361,7 @@ impl Measured {
             invalidations: counts.invalidations,
             cold: counts.cold,
             memory: counts.memory,
-            report: run.summary().to_text(),
+            report: summary.to_text(),
         })
     }
 
@@ -457,6 +465,8 @@ pub enum MeasureError {
     },
     /// No region was marked, or none with operations: figures of nothing are not good figures.
     NothingMarked,
+    /// Not all that the workload did was seen: it shares memory with other processes, or executed what cannot be simulated.
+    Incomplete(String),
     /// Inside the simulator: an earlier measurement of this test, which had failed.
     Earlier,
     /// The whole test program is being simulated: the workload was run, and whoever simulates it has the figures.
@@ -488,6 +498,7 @@ impl fmt::Display for MeasureError {
             Self::NothingMarked => f.write_str(
                 "the workload marks no operations: call percolog_roi::begin() and percolog_roi::end(operations) in its threads",
             ),
+            Self::Incomplete(why) => write!(f, "not all that the workload did was seen: {why}"),
             Self::Earlier => f.write_str("an earlier measurement of this test failed"),
             Self::Inside => f.write_str("this is the simulated machine"),
         }

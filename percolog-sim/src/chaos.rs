@@ -34,7 +34,7 @@ use std::time::{Duration, Instant};
 use serde::{Serialize, Serializer};
 
 use crate::assert::{self, Assertion, MeasureError};
-use crate::report::{Ending, Interleaving, SleeperSummary};
+use crate::report::{Ending, Interleaving, SharedMemory, SleeperSummary};
 use crate::run::{Run, Simulation, SimulationError};
 
 /// What is said with every result.
@@ -202,6 +202,9 @@ impl Search {
                 }
             }
         }
+        if searched.shared_memory.is_empty() {
+            searched.shared_memory = SharedMemory::of(&run);
+        }
         let dead = run
             .processes
             .iter()
@@ -262,6 +265,8 @@ pub struct Searched {
     pub not_reproducible: Vec<String>,
     /// What ran without being simulated, and so without being disturbed.
     pub unsimulated: Vec<String>,
+    /// Memory that processes share, of the first run that found any: in which order they use it is left to the host.
+    pub shared_memory: Vec<SharedMemory>,
 }
 
 /// How a program failed.
@@ -432,7 +437,13 @@ impl Assertion {
             .expect_status(assert::CAME_TO_ITS_END)
             .run(&program, assert::only(&test), |_| ())
             .map_err(MeasureError::Simulation)?;
+        let outside = (searched.unsimulated.iter().cloned()).chain(
+            (searched.shared_memory.iter())
+                .map(|shared| format!("processes share {}", shared.name)),
+        );
+        let outside: Vec<String> = outside.collect();
         match &searched.failure {
+            None if !outside.is_empty() => Err(MeasureError::Incomplete(outside.join("; "))),
             // The harness found no such test: nothing was run.
             Some(Failure {
                 how: How::Exited(0),

@@ -51,9 +51,9 @@ use crate::model::{
     Coherence, Costs, MAX_CORES, Machine, Occupancy, Protocol, Stores, TICKS_PER_CYCLE, Ticks,
 };
 use serde::Deserialize;
-use std::collections::VecDeque;
+use std::collections::{BTreeSet, VecDeque};
 use std::fmt;
-use std::io;
+use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 
 /// The machine files that come with the crate.
@@ -183,7 +183,7 @@ pub fn load(name_or_path: &str) -> Result<Description, MachineError> {
         return parse(name_or_path, text);
     }
     let path = Path::new(name_or_path);
-    match std::fs::read_to_string(path) {
+    match read(path) {
         Ok(text) => parse(name_or_path, &text),
         // A bare word that is no file was meant as a name.
         Err(error)
@@ -200,6 +200,22 @@ pub fn load(name_or_path: &str) -> Result<Description, MachineError> {
     }
 }
 
+/// No machine's file is longer: those that come with the crate have some 3 kB.
+const LONGEST_FILE: u64 = 1 << 20;
+
+/// The text of a file, which may be anything: a device that never ends.
+fn read(path: &Path) -> io::Result<String> {
+    let refused = |why: String| Err(io::Error::new(io::ErrorKind::InvalidData, why));
+    let mut bytes = Vec::new();
+    std::fs::File::open(path)?
+        .take(LONGEST_FILE + 1)
+        .read_to_end(&mut bytes)?;
+    if bytes.len() as u64 > LONGEST_FILE {
+        return refused(format!("is longer than {} MiB", LONGEST_FILE >> 20));
+    }
+    String::from_utf8(bytes).or_else(|_| refused("is no text in UTF-8".to_owned()))
+}
+
 /// Reads a machine from `text`; `origin` is named in errors.
 ///
 /// # Errors
@@ -210,12 +226,22 @@ pub fn parse(origin: &str, text: &str) -> Result<Description, MachineError> {
         line: error
             .span()
             .map(|span| 1 + text[..span.start.min(text.len())].matches('\n').count()),
-        message: error.message().replace('\n', "; "),
+        message: short(error.message()),
     })?;
     file.describe().map_err(|message| MachineError::Invalid {
         origin: origin.to_owned(),
-        message,
+        message: short(&message),
     })
+}
+
+/// On one line that is not too long, whatever it quotes from the file.
+fn short(message: &str) -> String {
+    const LONGEST: usize = 300;
+    let line = message.replace('\n', "; ");
+    match line.char_indices().nth(LONGEST) {
+        Some((end, _)) => format!("{}…", &line[..end]),
+        None => line,
+    }
 }
 
 #[derive(Deserialize)]
@@ -330,11 +356,22 @@ fn default_stores() -> String {
 impl File {
     fn describe(self) -> Result<Description, String> {
         let name_is_plain = |c: char| c.is_ascii_alphanumeric() || "-_.".contains(c);
-        if self.name.is_empty() || !self.name.chars().all(name_is_plain) {
+        if !(1..=LONGEST_NAME).contains(&self.name.len()) || !self.name.chars().all(name_is_plain) {
             return Err(format!(
-                "name {:?}: must be letters, digits, -, _ and .",
+                "name {:?}: must be letters, digits, -, _ and ., at most {LONGEST_NAME}",
                 self.name
             ));
+        }
+        let slice = self.scheduling.time_slice_us;
+        for (field, number, most) in [
+            ("megahertz", self.megahertz, MOST_MEGAHERTZ),
+            ("scheduling.time_slice_us", slice, MOST_MICROSECONDS),
+        ] {
+            if !(1..=most).contains(&number) {
+                return Err(format!(
+                    "{field} {number}: must be at least 1 and at most {most}"
+                ));
+            }
         }
         if self.source.is_empty() {
             return Err("source: must say where the numbers come from".to_owned());
@@ -435,6 +472,11 @@ impl File {
     }
 }
 
+/// Names of machines stand in tables.
+const LONGEST_NAME: usize = 64;
+/// A hundred gigahertz, and a quarter of an hour: what times are computed from stays far from overflow.
+const MOST_MEGAHERTZ: u32 = 100_000;
+const MOST_MICROSECONDS: u32 = 1_000_000_000;
 /// More than any machine takes for anything; keeps times far from overflow.
 const MOST_CYCLES: u32 = 10_000_000;
 
@@ -520,8 +562,14 @@ impl Topology {
                         chips - 1
                     ));
                 }
+                // Each link once: there is no limit to how often a file repeats one.
+                let mut neighbours = vec![BTreeSet::new(); chips];
+                for &[a, b] in links {
+                    neighbours[a].insert(b);
+                    neighbours[b].insert(a);
+                }
                 (0..chips)
-                    .map(|from| shortest_paths(chips, links, from))
+                    .map(|from| shortest_paths(&neighbours, from))
                     .collect()
             }
         }
@@ -529,21 +577,15 @@ impl Topology {
 }
 
 /// The number of links from `from` to each chip, breadth first.
-fn shortest_paths(chips: usize, links: &[[usize; 2]], from: usize) -> Result<Vec<u8>, String> {
-    let mut hops = vec![None; chips];
+fn shortest_paths(neighbours: &[BTreeSet<usize>], from: usize) -> Result<Vec<u8>, String> {
+    let mut hops = vec![None; neighbours.len()];
     hops[from] = Some(0usize);
     let mut queue = VecDeque::from([(from, 0)]);
     while let Some((chip, distance)) = queue.pop_front() {
-        for &[a, b] in links {
-            for next in [(a, b), (b, a)]
-                .into_iter()
-                .filter(|(end, _)| *end == chip)
-                .map(|(_, next)| next)
-            {
-                if hops[next].is_none() {
-                    hops[next] = Some(distance + 1);
-                    queue.push_back((next, distance + 1));
-                }
+        for &next in &neighbours[chip] {
+            if hops[next].is_none() {
+                hops[next] = Some(distance + 1);
+                queue.push_back((next, distance + 1));
             }
         }
     }

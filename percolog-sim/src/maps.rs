@@ -10,10 +10,15 @@ pub(crate) struct Mapping {
     pub(crate) end: u64,
     /// Whether it can be read, written or executed at all.
     pub(crate) accessible: bool,
+    /// Whether it can be written.
+    pub(crate) writable: bool,
     /// Whether other processes may see what is written there.
     pub(crate) shared: bool,
     /// Offset of the first address in the file.
     pub(crate) offset: u64,
+    /// The device and the number of the file: memory without a name that is shared has both.
+    pub(crate) device: String,
+    pub(crate) inode: u64,
     /// The file, a kind in brackets, or nothing.
     pub(crate) name: String,
 }
@@ -25,14 +30,19 @@ impl Mapping {
         let (start, end) = fields.next()?.split_once('-')?;
         let rights = fields.next()?;
         let offset = fields.next()?;
-        let name = fields.nth(2).unwrap_or_default().trim();
+        let device = fields.next()?;
+        let inode = fields.next()?.parse().ok()?;
+        let name = fields.next().unwrap_or_default().trim();
         let hex = |text| u64::from_str_radix(text, 16).ok();
         Some(Self {
             start: hex(start)?,
             end: hex(end)?,
             accessible: !rights.starts_with("---"),
+            writable: rights.contains('w'),
             shared: rights.ends_with('s'),
             offset: hex(offset)?,
+            device: device.to_owned(),
+            inode,
             name: name.to_owned(),
         })
     }
@@ -65,8 +75,11 @@ mod tests {
             start: 0x40_0000_4000,
             end: 0x40_0000_5000,
             accessible: true,
+            writable: true,
             shared: true,
             offset: 0x3000,
+            device: "fe:00".to_owned(),
+            inode: 9_995_327,
             name: "/tmp/a file".to_owned(),
         };
         assert_eq!(Mapping::parse(line), Some(mapping));

@@ -5,7 +5,7 @@ use std::fmt;
 use serde::{Deserialize, Serialize};
 
 /// The version of the raw results that this library reads.
-pub const FORMAT: u64 = 1;
+pub const FORMAT: u64 = 2;
 
 /// What one process did. Times are in ticks: see [`ProcessResult::ticks_per_cycle`].
 #[derive(Clone, Debug, Default, PartialEq, Deserialize, Serialize)]
@@ -65,6 +65,8 @@ pub struct ProcessResult {
     /// The free lines that went from core to core, in ascending order; they wait for nothing.
     #[serde(default)]
     pub free_lines: Vec<LineResult>,
+    /// Memory that other processes may use too, as far as this one has used it.
+    pub shared: Vec<SharedResult>,
     /// The labels that the program has set.
     #[serde(default)]
     pub labels: Vec<LabelResult>,
@@ -276,6 +278,25 @@ pub struct LabelResult {
     pub size: u64,
 }
 
+/// Memory that other processes may use too, as far as one has used it.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
+pub struct SharedResult {
+    /// The device of the file, as the kernel writes it. Memory without a file has one as well.
+    pub device: String,
+    /// The number of the file on it.
+    pub number: u64,
+    /// What `/proc/self/maps` calls it.
+    pub name: String,
+    /// The first byte that was used, counted from the beginning of the file.
+    pub first: u64,
+    /// The byte behind the last.
+    pub end: u64,
+    /// Where the first one lay.
+    pub address: u64,
+    /// 1 if the process could write there, or else 0.
+    pub writable: u8,
+}
+
 /// What has become of a wish for free lines.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
 pub struct FreeResult {
@@ -429,6 +450,12 @@ impl ProcessResult {
     pub(crate) fn nanoseconds(&self, ticks: u64) -> f64 {
         let ticks_per_us = self.ticks_per_cycle.max(1) as f64 * f64::from(self.megahertz.max(1));
         ticks as f64 * 1000.0 / ticks_per_us
+    }
+
+    /// How long cores had a thread of the process, added up, in ticks; waiting for lines included.
+    #[must_use]
+    pub fn busy(&self) -> u64 {
+        self.cores_detail.iter().map(|core| core.busy).sum()
     }
 
     /// What the report is about: the region if the program has marked one, or else all.

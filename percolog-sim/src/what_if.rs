@@ -17,7 +17,8 @@
 //!
 //! Everything but the time stays as it was: who has the line, in which order it is asked for, who is woken by it. So the figure is what a
 //! change would bring that spares the waiting and nothing else: padding, a copy for each core, a counter that is
-//! added up when it is read. It is no bound: a change may save instructions as well, or cost some.
+//! added up when it is read. It is no bound: a change may save instructions as well, or cost some. Of a lock it spares the transfers, and
+//! not the waiting for its holder, which [`WhatIf::note`] says with the figure.
 //!
 //! Contended lines of one object are tried together. Where an array has twelve lines and each thread has to pass them all, freeing
 //! one of them brings nothing, though a change of the array would change all twelve. What one object is, the program says by its labels,
@@ -26,7 +27,8 @@
 use std::fmt;
 
 use crate::report::{
-    LabelResult, LineResult, LineSummary, ObjectKind, ObjectWhatIf, ProcessResult, Summary, WhatIf,
+    LabelResult, LineResult, LineSummary, ObjectKind, ObjectWhatIf, Pattern, ProcessResult,
+    Summary, WhatIf,
 };
 use crate::run::{Free, Run, Simulation};
 use crate::symbols::Symbols;
@@ -196,7 +198,11 @@ impl Candidate {
     }
 
     /// Adds to the summary what was found, at the worst line, with the addresses of all lines that were free.
-    pub fn note(&self, found: WhatIf, summary: &mut Summary) {
+    pub fn note(&self, mut found: WhatIf, summary: &mut Summary) {
+        let freed = (self.lines.iter()).filter_map(|index| summary.lines.get(*index));
+        found.transfers_only = freed
+            .filter_map(|line| line.suggestion.as_ref())
+            .any(|suggestion| suggestion.pattern == Pattern::LockWord);
         let mut lines: Vec<u64> = self
             .lines
             .iter()
@@ -310,6 +316,7 @@ impl WhatIf {
         (one > 0.0 && other > 0.0).then(|| Self {
             speedup: (work(after) / other) / (work(before) / one),
             elapsed_ns: other,
+            transfers_only: false,
         })
     }
 }
@@ -365,6 +372,7 @@ mod tests {
             qemu: "7.2".to_owned(),
             free,
             program: None,
+            region_function: None,
         }
     }
 
@@ -580,6 +588,20 @@ mod tests {
         assert_eq!(noted.expect("it is there").lines, [8192, 8192 + 64]);
         assert_eq!(summary.lines[2].what_if_object, None);
         assert_eq!(summary.lines[1].gain(), Some(found));
+        assert_eq!(found.note(), None);
+        // One of them is a lock's: who waits for its holder waits as before.
+        let data = summary
+            .lines
+            .iter_mut()
+            .find(|line| line.address == 8192 + 64);
+        data.expect("it is there").suggestion = Some(crate::report::Suggestion {
+            pattern: Pattern::LockWord,
+            text: String::new(),
+            fits: None,
+        });
+        candidate.note(found, &mut summary);
+        let noted = summary.lines[1].gain().expect("it was noted");
+        assert!(noted.note().is_some_and(|note| note.contains("holder")));
 
         // What others use there was free as well: the figure is not about the object.
         let mut others = line(8192 + 64, 0);

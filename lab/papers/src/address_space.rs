@@ -47,6 +47,11 @@ impl<O: Copy> AddressSpace<O> {
         (address - start < region.length).then_some((start, region))
     }
 
+    /// How many regions there are.
+    pub(crate) fn len(&self) -> usize {
+        self.regions.len() + usize::from(self.program.is_some())
+    }
+
     /// Whether any region overlaps `length` bytes from `address` on.
     pub(crate) fn overlaps(&self, address: u64, length: u64) -> bool {
         self.region_at(address).is_some()

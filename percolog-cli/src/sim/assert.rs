@@ -2,7 +2,7 @@
 
 use std::ffi::OsString;
 
-use percolog_sim::report::Summary;
+use percolog_sim::report::{Ending, Summary};
 use percolog_sim::run::Run;
 use serde::Serialize;
 
@@ -18,8 +18,8 @@ use percolog_cli::terminal::to_stderr;
     group = clap::ArgGroup::new("limits").required(true).multiple(true)
         .args(["max_transfers_per_op", "max_upgrades_per_op"]),
     after_help = "The status is 0 if the operations stay within all bounds, 1 if not or if the program failed, 2 for wrong \
-                  arguments, 3 if no operation was simulated: a program marks its operations with percolog-roi, \
-                  or --roi-fn names a function whose calls they are."
+                  arguments, 3 if no operation was simulated, if a part of the program was not, or if processes share memory: \
+                  a program marks its operations with percolog-roi, or --roi-fn names a function whose calls they are."
 )]
 pub(crate) struct Arguments {
     /// Lines that an operation may move from core to core, on average
@@ -71,7 +71,7 @@ pub(super) fn run(arguments: &Arguments, output: &mut Output) -> Result<(), Fail
         .stdout_to_stderr(output.is_json());
     let run = start(&simulation, &arguments.command)?;
     let summary = run.summary();
-    if let Err(failure) = ended_well(&run) {
+    if let Err(failure) = ended_well(&run, &summary) {
         to_stderr(&summary.to_text());
         return Err(failure);
     }
@@ -82,6 +82,8 @@ pub(super) fn run(arguments: &Arguments, output: &mut Output) -> Result<(), Fail
         };
         Failure::NothingSimulated(format!("{nothing}{unsimulated}"))
     })?;
+    // A bound that holds for what was simulated says nothing of the rest, unless the rest was left out on purpose.
+    let unjudged = !summary.unsimulated.is_empty() && !arguments.how.no_follow;
     let checks: Vec<Check> = [
         (
             "transfers",
@@ -114,14 +116,10 @@ pub(super) fn run(arguments: &Arguments, output: &mut Output) -> Result<(), Fail
             summary: &summary,
         })?;
     } else {
-        if !passed {
+        if passed {
+            to_stderr(&summary.first_lines());
+        } else {
             to_stderr(&summary.to_text());
-        } else if !summary.unsimulated.is_empty() {
-            // A bound that holds for what was simulated says nothing of the rest.
-            to_stderr(&format!(
-                "NOT SIMULATED: {}\n",
-                summary.unsimulated.join("; ")
-            ));
         }
         for check in &checks {
             to_stderr(&format!(
@@ -135,17 +133,27 @@ pub(super) fn run(arguments: &Arguments, output: &mut Output) -> Result<(), Fail
             ));
         }
     }
-    if passed {
-        Ok(())
-    } else {
-        Err(Failure::Unhealthy)
+    match (passed, unjudged) {
+        (false, _) => Err(Failure::Unhealthy),
+        (true, true) => Err(Failure::NothingSimulated(
+            "not all of the program was simulated, so its bounds are not known to hold; --no-follow leaves out on purpose \
+             what it executes"
+                .to_owned(),
+        )),
+        (true, false) => Ok(()),
     }
 }
 
 /// A program that fails has not done what it is judged by.
-fn ended_well(run: &Run) -> Result<(), Failure> {
+fn ended_well(run: &Run, summary: &Summary) -> Result<(), Failure> {
     how::came_to_an_end(run)?;
-    if run.status.success() {
+    let measured = &summary.process;
+    if run.status.success() && measured.ending == Ending::Signal && is_fault(measured.exit_code) {
+        Err(Failure::Work(format!(
+            "the process that was measured was killed by signal {}, so its figures are not judged",
+            measured.exit_code
+        )))
+    } else if run.status.success() {
         Ok(())
     } else {
         Err(Failure::Work(format!(
@@ -153,4 +161,10 @@ fn ended_well(run: &Run) -> Result<(), Failure> {
             run.status
         )))
     }
+}
+
+/// Whether a process gets this signal for what it does itself; others are how a script ends a server.
+fn is_fault(signal: i32) -> bool {
+    // ILL, TRAP, ABRT, BUS, FPE, SEGV, SYS
+    matches!(signal, 4..=8 | 11 | 31)
 }

@@ -107,6 +107,15 @@ pub(super) fn run(
     }
     match searched.failure {
         Some(_) => Err(Failure::Unhealthy),
+        // What nobody has disturbed has not survived anything.
+        None if !searched.shared_memory.is_empty() => Err(Failure::NothingSimulated(
+            "processes share memory, and in which order they use it was left to chance".to_owned(),
+        )),
+        None if !searched.unsimulated.is_empty() && !how.no_follow => {
+            Err(Failure::NothingSimulated(
+                "not all of the program was simulated, and so not all of it disturbed".to_owned(),
+            ))
+        }
         None => Ok(()),
     }
 }
@@ -163,6 +172,22 @@ fn reproduce(
 /// What is printed.
 fn text(searched: &Searched, first_seed: u64, reproduce: Option<&str>) -> String {
     let mut text = String::new();
+    if !searched.unsimulated.is_empty() {
+        let all = searched.unsimulated.join("; ");
+        wrap(&mut text, &format!("NOT SIMULATED: {all}"));
+    }
+    for shared in &searched.shared_memory {
+        wrap(
+            &mut text,
+            &format!(
+                "SHARED BETWEEN PROCESSES: {} at {:#x}, {} bytes, is used by {} of them",
+                shared.name,
+                shared.address,
+                shared.size,
+                shared.processes.len()
+            ),
+        );
+    }
     let runs = searched.runs;
     match &searched.failure {
         Some(found) => {
@@ -208,12 +233,6 @@ fn text(searched: &Searched, first_seed: u64, reproduce: Option<&str>) -> String
                 );
             }
         }
-    }
-    if !searched.unsimulated.is_empty() {
-        wrap(
-            &mut text,
-            &format!("NOT SIMULATED: {}", searched.unsimulated.join("; ")),
-        );
     }
     let _ = writeln!(
         text,

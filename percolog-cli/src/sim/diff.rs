@@ -1,6 +1,7 @@
 //! `percolog sim diff A.json B.json`: what has changed.
 
 use std::fs;
+use std::io::Read;
 use std::path::{Path, PathBuf};
 
 use percolog_sim::report::{Difference, Reported};
@@ -34,6 +35,9 @@ pub(super) fn run(arguments: &Arguments, output: &mut Output) -> Result<(), Fail
     }
 }
 
+/// A report with a hundred thousand lines, the most that `--lines` takes, is shorter.
+const LONGEST: u64 = 256 << 20;
+
 fn read(path: &Path) -> Result<Reported, Failure> {
     let wrong = |why: &dyn std::fmt::Display| {
         Failure::Input(format!(
@@ -41,6 +45,13 @@ fn read(path: &Path) -> Result<Reported, Failure> {
             path.display()
         ))
     };
-    let text = fs::read(path).map_err(|error| wrong(&error))?;
+    let mut text = Vec::new();
+    fs::File::open(path)
+        .and_then(|file| file.take(LONGEST + 1).read_to_end(&mut text))
+        .map_err(|error| wrong(&error))?;
+    if text.len() as u64 > LONGEST {
+        let limit = format!("it is longer than {} MiB", LONGEST >> 20);
+        return Err(wrong(&limit));
+    }
     Reported::from_json(&text).map_err(|error| wrong(&error))
 }

@@ -5,6 +5,7 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use std::process::{Command, Output};
 
+use percolog_sim::report::FORMAT;
 use serde_json::Value;
 
 use crate::{
@@ -161,9 +162,21 @@ pub(crate) fn raw(operations: u64, format: u64) -> String {
         "ticks_per_cycle":16,"megahertz":2400,"line_size":64,"threads":2,"instructions":100,"elapsed":100000,"whole":{whole},
         "region":{{"entered":2,"operations":{operations},"elapsed":1000,"busy":1800,"counts":{counts},"threads":2}},"cores_detail":[],
         "lines_seen":1,"lines":[{{"line":4096,"counts":{counts},"readers":[],"writers":[0,1],"places":[{{"pc":64,"write":true,"events":8,"stall":900}}],"elsewhere":0,"label":"it","by_core":[{{"core":0,"events":4,"stall":400}},{{"core":1,"events":4,"stall":500}}]}}],
-        "maps":"","sleepers":[{{"thread":0,"why":"futex","pc":64,"address":8}},{{"thread":1,"why":"futex","pc":64,"address":8}}],"unsimulated":["the helper"],"not_reproducible":[],"warnings":[],"forced":0,"unordered":0,"children":[]}}"#,
+        "shared":[],"maps":"","sleepers":[{{"thread":0,"why":"futex","pc":64,"address":8}},{{"thread":1,"why":"futex","pc":64,"address":8}}],"unsimulated":["the helper"],"not_reproducible":[],"warnings":[],"forced":0,"unordered":0,"children":[]}}"#,
         whole = counts(90),
         counts = counts(8),
+    )
+}
+
+/// Has a pretended QEMU find its settings and the folder for results.
+pub(crate) const RESULTS: &str = "config=${4#*,config=}\nconfig=${config%,memory=*}\n\
+     results=$(sed -n 's/^result //p' \"$config\")";
+
+/// Has it leave the result in this file as its own.
+pub(crate) fn leave(file: &Path) -> String {
+    format!(
+        r#"sed "s/\"pid\":77,/\"pid\":$$,/" '{}' >"$results/$$.json""#,
+        file.display()
     )
 }
 
@@ -172,9 +185,8 @@ pub(crate) fn answering(folder: &Path, result: &str, status: u8) -> std::path::P
     let file = folder.join("result");
     fs::write(&file, result).expect("the folder can be written");
     let script = format!(
-        "{VERSION}\nconfig=${{4#*,config=}}\nconfig=${{config%,memory=*}}\nresults=$(sed -n 's/^result //p' \"$config\")\n\
-         cp '{}' \"$results/77.json\"\necho the guest\nexit {status}",
-        file.display()
+        "{VERSION}\n{RESULTS}\n{}\necho the guest\nexit {status}",
+        leave(&file)
     );
     pretended_qemu(folder, &script)
 }
@@ -182,7 +194,7 @@ pub(crate) fn answering(folder: &Path, result: &str, status: u8) -> std::path::P
 #[test]
 fn a_result_becomes_a_report() {
     let folder = folder();
-    let qemu = answering(folder.path(), &raw(8, 1), 0);
+    let qemu = answering(folder.path(), &raw(8, FORMAT), 0);
     let output = with_qemu(folder.path(), &qemu, &["sim", "--", "true"]);
     assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
     assert_eq!(crate::stdout(&output), "the guest\n");
@@ -227,7 +239,7 @@ fn a_result_becomes_a_report() {
 #[test]
 fn a_deadlock_names_who_sleeps_where() {
     let folder = folder();
-    let result = raw(8, 1).replace("\"ending\":\"exit\"", "\"ending\":\"deadlock\"");
+    let result = raw(8, FORMAT).replace("\"ending\":\"exit\"", "\"ending\":\"deadlock\"");
     let qemu = answering(folder.path(), &result, 1);
     let output = with_qemu(folder.path(), &qemu, &["sim", "--", "true"]);
     assert_eq!(output.status.code(), Some(1), "{}", stderr(&output));
@@ -245,7 +257,7 @@ fn a_deadlock_names_who_sleeps_where() {
 #[test]
 fn every_field_of_the_json_is_documented() {
     let folder = folder();
-    let qemu = answering(folder.path(), &raw(8, 1), 0);
+    let qemu = answering(folder.path(), &raw(8, FORMAT), 0);
     let output = with_qemu(
         folder.path(),
         &qemu,
@@ -281,47 +293,86 @@ fn every_field_of_the_json_is_documented() {
 fn statuses_tell_failures_apart() {
     let folder = folder();
     let bounded = &["sim", "assert", "--max-transfers-per-op"];
+    let whole = |operations, format| {
+        raw(operations, format).replace("\"unsimulated\":[\"the helper\"]", "\"unsimulated\":[]")
+    };
+    let crashed = |signal| {
+        let ending = format!("\"ending\":\"signal\",\"exit_code\":{}", 128 + signal);
+        whole(8, FORMAT).replace("\"ending\":\"exit\",\"exit_code\":0", &ending)
+    };
     for (result, status, arguments, expected) in [
-        (raw(8, 1), 0, &["sim"][..], 0),
-        (raw(8, 1), 42, &["sim"][..], 42),
-        (raw(0, 1), 0, &["sim"][..], 3),
-        (raw(8, 2), 0, &["sim"][..], 1),
+        (whole(8, FORMAT), 0, &["sim"][..], 0),
+        (whole(8, FORMAT), 42, &["sim"][..], 42),
+        (whole(0, FORMAT), 0, &["sim"][..], 3),
+        (whole(8, FORMAT - 1), 0, &["sim"][..], 1),
         ("{".to_owned(), 0, &["sim"][..], 1),
         (
-            raw(8, 1),
+            whole(8, FORMAT),
             0,
             &[bounded[0], bounded[1], bounded[2], "1"][..],
             0,
         ),
         (
-            raw(8, 1),
+            whole(8, FORMAT),
             0,
             &[bounded[0], bounded[1], bounded[2], "0.99"][..],
             1,
         ),
         (
-            raw(8, 1),
+            whole(8, FORMAT),
             0,
             &["sim", "assert", "--max-upgrades-per-op", "0.5"][..],
             0,
         ),
         (
-            raw(8, 1),
+            whole(8, FORMAT),
             0,
             &["sim", "assert", "--max-upgrades-per-op", "0.4"][..],
             1,
         ),
         (
-            raw(8, 1),
+            whole(8, FORMAT),
             42,
             &[bounded[0], bounded[1], bounded[2], "9"][..],
             1,
         ),
         (
-            raw(0, 1),
+            whole(0, FORMAT),
             0,
             &[bounded[0], bounded[1], bounded[2], "9"][..],
             3,
+        ),
+        // A bound says nothing of what was not simulated, unless that was asked for.
+        (
+            raw(8, FORMAT),
+            0,
+            &[bounded[0], bounded[1], bounded[2], "9"][..],
+            3,
+        ),
+        (
+            raw(8, FORMAT),
+            0,
+            &[bounded[0], bounded[1], bounded[2], "0.5"][..],
+            1,
+        ),
+        (
+            raw(8, FORMAT),
+            0,
+            &[bounded[0], bounded[1], "--no-follow", bounded[2], "9"][..],
+            0,
+        ),
+        // Nor if what was measured crashed and somebody hid it; that a script ends a server is as it should be.
+        (
+            crashed(11),
+            0,
+            &[bounded[0], bounded[1], bounded[2], "9"][..],
+            1,
+        ),
+        (
+            crashed(15),
+            0,
+            &[bounded[0], bounded[1], bounded[2], "9"][..],
+            0,
         ),
     ] {
         let qemu = answering(folder.path(), &result, status);
@@ -536,4 +587,151 @@ fn a_program_that_waits_for_ever_is_ended_in_time() {
         "{}",
         stderr(&output)
     );
+}
+
+#[test]
+fn memory_that_processes_share_leaves_no_clean_bill() {
+    let folder = folder();
+    let source = include_str!("../../../percolog-sim/tests/guests/shared.c");
+    if !simulated() || !compiled(folder.path(), "shared", source, &[]) {
+        return;
+    }
+    let first = "SHARED BETWEEN PROCESSES: memory without a file at 0x";
+    let sim = |before: &[&str], how: &str| {
+        let line = [before, &["--", "./shared", how, "16"]].concat();
+        run(folder.path(), &line)
+    };
+    for before in [
+        &["sim"][..],
+        &["advise", "--sweep", "1,16"],
+        &["sim", "--full", "--cores", "16", "--html", "page.html"],
+    ] {
+        let output = sim(before, "anonymous");
+        let said = stderr(&output);
+        let report: Vec<&str> = said
+            .lines()
+            .filter(|line| !line.starts_with("percolog: "))
+            .collect();
+        assert_plain_and_narrow(&report.join("\n"));
+        assert_eq!(output.status.code(), Some(3), "{said}");
+        assert!(said.starts_with(first), "{said}");
+        assert!(!said.contains("core to core\n"), "{said}");
+        let said = said.split_whitespace().collect::<Vec<_>>().join(" ");
+        assert!(
+            said.contains("is used by 17 processes of shared;"),
+            "{said}"
+        );
+    }
+    let page = fs::read_to_string(folder.path().join("page.html")).expect("it was made");
+    assert!(page.contains("SHARED BETWEEN PROCESSES:</strong> memory"));
+    assert!(page.contains("No line of memory went from core to core within any process."));
+    let output = sim(&["sim", "--json", "--cores", "16"], "anonymous");
+    assert_eq!(output.status.code(), Some(3), "{}", stderr(&output));
+    let json: Value = serde_json::from_slice(&output.stdout).expect("stdout is JSON");
+    assert_eq!(json["caveats"][0]["kind"], "shared-memory");
+    let processes: Vec<u64> = (0..17).collect();
+    assert_eq!(
+        json["shared_memory"][0]["processes"],
+        serde_json::json!(processes)
+    );
+    // A gate does not pass, and a search has not survived.
+    let gate = [
+        "sim",
+        "assert",
+        "--max-transfers-per-op",
+        "9",
+        "--cores",
+        "16",
+    ];
+    let chaos = ["sim", "--chaos", "--runs", "1", "--cores", "16"];
+    for before in [&gate[..], &chaos] {
+        let output = sim(before, "anonymous");
+        let said = stderr(&output);
+        assert_eq!(output.status.code(), Some(3), "{said}");
+    }
+    let said = stderr(&sim(&chaos, "anonymous"));
+    assert!(said.starts_with("SHARED BETWEEN"), "{said}");
+    // Children that do not use what they have inherited share nothing.
+    for how in ["alone", "executed"] {
+        let output = sim(&["sim", "--cores", "16"], how);
+        assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
+    }
+}
+
+#[test]
+fn there_are_no_other_ways_to_a_silent_clean_bill() {
+    let folder = folder();
+    if !simulated() || !compiled(folder.path(), "counter", COUNTER, &["-g"]) {
+        return;
+    }
+    let source = "static void *none(void *it) { return it; }\n\
+                  __attribute__((noinline)) void serve(void) { __asm__ volatile(\"\"); }\n\
+                  #include <pthread.h>\n\
+                  int main(int count, char **words) {\n\
+                  pthread_t thread; pthread_create(&thread, 0, none, 0); pthread_join(thread, 0);\n\
+                  if (count > 1) serve(); return 0; }\n";
+    compiled(folder.path(), "server", source, &[]);
+    let sim = |line: &[&str]| {
+        let line = [&["sim", "--no-what-if", "--cores", "4"][..], line].concat();
+        let output = run(folder.path(), &line);
+        (output.status.code(), stderr(&output))
+    };
+    let sh = |script| ["--", "sh", "-c", script];
+    // Who sleeps longest is not who is waited for.
+    let (status, said) = sim(&sh("sleep 2; ./counter"));
+    assert_eq!(status, Some(0), "{said}");
+    assert!(said.contains("the_counter"), "{said}");
+    for (line, status, first) in [
+        // It is killed, or a child is, whatever becomes of the first process.
+        (
+            &sh("kill -SEGV $$")[..],
+            139,
+            "ENDED EARLY: sh was killed by signal 11;",
+        ),
+        (
+            &sh("sh -c 'kill -SEGV $$'; true"),
+            0,
+            "ENDED EARLY: sh was killed by signal 11;",
+        ),
+        (
+            &sh("true; true"),
+            0,
+            "ONE THREAD: the program had one thread,",
+        ),
+        (&sh("true | true; true"), 0, "ONE THREAD: none of the "),
+        // A region that is never entered, and one that is.
+        (
+            &["--roi-fn", "serve", "--", "./server"],
+            3,
+            "REGION NEVER ENTERED: serve was never called;",
+        ),
+        (
+            &["--skip", "1000M", "--", "./server"],
+            3,
+            "./server on opteron-48: 4 cores",
+        ),
+        (
+            &["--skip", "region", "--", "./server"],
+            3,
+            "./server on opteron-48: 4 cores",
+        ),
+        (
+            &["--no-follow", "--", "sh", "-c", "exec ./counter"],
+            0,
+            "NOT SIMULATED: ./counter:",
+        ),
+    ] {
+        let (found, said) = sim(line);
+        assert_eq!(found, Some(status), "{line:?}: {said}");
+        let report: Vec<&str> = said.lines().filter(|line| !is_of_the_guest(line)).collect();
+        assert!(report[0].starts_with(first), "{line:?}: {said}");
+    }
+    let (status, said) = sim(&["--roi-fn", "serve", "--", "./server", "now"]);
+    assert_eq!(status, Some(0), "{said}");
+    assert!(said.starts_with("./server on"), "{said}");
+}
+
+/// Lines that QEMU and the shell write when a program crashes.
+fn is_of_the_guest(line: &str) -> bool {
+    line.starts_with("qemu: ") || line.starts_with("Segmentation fault")
 }

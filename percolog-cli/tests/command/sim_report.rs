@@ -3,9 +3,12 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
+use percolog_sim::report::FORMAT;
 use serde_json::Value;
 
-use crate::sim::{COUNTER, VERSION, answering, compiled, pretended_qemu, raw, with_qemu};
+use crate::sim::{
+    COUNTER, RESULTS, VERSION, answering, compiled, leave, pretended_qemu, raw, with_qemu,
+};
 use crate::{
     assert_fine, assert_plain_and_narrow, assert_refused, folder, run, simulated, stderr, stdout,
 };
@@ -13,16 +16,16 @@ use crate::{
 /// A QEMU that leaves a result on each machine but that with 4 cores, where it fails, and that with 8, where it leaves none.
 fn of_several_sizes(folder: &Path) -> PathBuf {
     let file = folder.join("result");
-    fs::write(&file, raw(8, 1)).expect("the folder can be written");
+    fs::write(&file, raw(8, FORMAT)).expect("the folder can be written");
     let script = format!(
-        "{VERSION}\nconfig=${{4#*,config=}}\nconfig=${{config%,memory=*}}\nresults=$(sed -n 's/^result //p' \"$config\")\n\
+        "{VERSION}\n{RESULTS}\n\
          cores=$(sed -n 's/^machine.cores //p' \"$config\")\n\
          echo \"$cores $PERCOLOG_SIM_CORES $*\" >>'{folder}/said'\n\
          [ $cores = 8 ] && exit 0\n\
-         cp '{file}' \"$results/77.json\"\n\
+         {leave}\n\
          [ $cores = 4 ] && echo 'it went wrong' >&2 && exit 9\nexit 0",
         folder = folder.display(),
-        file = file.display()
+        leave = leave(&file)
     );
     pretended_qemu(folder, &script)
 }
@@ -129,7 +132,7 @@ fn wrong_sweeps_and_pages_are_refused() {
 #[test]
 fn a_page_needs_nothing_from_elsewhere() {
     let folder = folder();
-    let qemu = answering(folder.path(), &raw(8, 1), 0);
+    let qemu = answering(folder.path(), &raw(8, FORMAT), 0);
     let made = || {
         let typed = ["sim", "--sweep", "1,2,48", "--html", "a.html", "--", "true"];
         let output = with_qemu(folder.path(), &qemu, &typed);
@@ -165,7 +168,7 @@ fn a_page_needs_nothing_from_elsewhere() {
 #[test]
 fn advice_begins_with_its_conclusion() {
     let folder = folder();
-    let qemu = answering(folder.path(), &raw(8, 1), 0);
+    let qemu = answering(folder.path(), &raw(8, FORMAT), 0);
     let typed = ["advise", "--cores", "6", "--", "true"];
     let output = with_qemu(folder.path(), &qemu, &typed);
     assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
@@ -204,10 +207,10 @@ fn differences_are_told_and_other_files_refused() {
         let output = with_qemu(folder.path(), &qemu, &["sim", "--json", "--", "true"]);
         fs::write(folder.path().join(name), output.stdout).expect("the folder can be written");
     };
-    report("a.json", &raw(8, 1));
+    report("a.json", &raw(8, FORMAT));
     report(
         "b.json",
-        &raw(8, 1)
+        &raw(8, FORMAT)
             .replace("\"label\":\"it\"", "\"label\":\"other\"")
             .replace("\"elapsed\":1000", "\"elapsed\":500"),
     );

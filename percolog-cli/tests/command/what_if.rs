@@ -3,21 +3,24 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
+use percolog_sim::report::FORMAT;
 use serde_json::Value;
 
-use crate::sim::{COUNTER, VERSION, compiled, pretended_qemu, raw, with_qemu};
+use crate::sim::{COUNTER, RESULTS, VERSION, compiled, leave, pretended_qemu, raw, with_qemu};
 use crate::{assert_fine, assert_plain_and_narrow, folder, run, simulated, stderr, stdout};
 
 /// A QEMU that leaves one result, and another one if something is to be free. It counts its runs.
 fn answering_twice(folder: &Path, again: &str, status: u8) -> PathBuf {
-    fs::write(folder.join("first"), raw(8, 1)).expect("the folder can be written");
+    fs::write(folder.join("first"), raw(8, FORMAT)).expect("the folder can be written");
     fs::write(folder.join("again"), again).expect("the folder can be written");
     let script = format!(
-        "{VERSION}\nconfig=${{4#*,config=}}\nconfig=${{config%,memory=*}}\nresults=$(sed -n 's/^result //p' \"$config\")\n\
+        "{VERSION}\n{RESULTS}\n\
          echo run >>'{folder}/runs'\necho the guest\n\
-         if grep -q '^free ' \"$config\"; then cp '{folder}/again' \"$results/77.json\"; exit {status}; fi\n\
-         cp '{folder}/first' \"$results/77.json\"",
-        folder = folder.display()
+         if grep -q '^free ' \"$config\"; then {again}; exit {status}; fi\n\
+         {first}",
+        folder = folder.display(),
+        again = leave(&folder.join("again")),
+        first = leave(&folder.join("first")),
     );
     pretended_qemu(folder, &script)
 }
@@ -29,7 +32,7 @@ fn free(pc: u64) -> String {
         "invalidations":8,"stall":0,"queued":0,"cold_stall":0}},"readers":[],"writers":[0,1],"places":[{{"pc":{pc},"write":true,"events":8,
         "stall":0}}],"elsewhere":0,"label":null}}],"maps""#
     );
-    raw(8, 1)
+    raw(8, FORMAT)
         .replace("\"maps\"", &line)
         .replace("\"elapsed\":1000", "\"elapsed\":500")
 }
@@ -66,7 +69,7 @@ fn the_worst_line_is_tried_and_what_the_program_prints_is_shown_once() {
 fn contended_lines_of_an_object_are_tried_together() {
     let folder = folder();
     let parsed = |text: &str| serde_json::from_str::<Value>(text).expect("it is JSON");
-    let mut first = parsed(&raw(8, 1));
+    let mut first = parsed(&raw(8, FORMAT));
     first["lines"][0]["label"] = Value::Null;
     first["lines"][0]["block"] = serde_json::json!({"address": 4096, "size": 128});
     let mut other = first["lines"][0].clone();
@@ -169,10 +172,10 @@ fn nothing_is_run_again_unless_it_is_wanted() {
 
 #[test]
 fn a_line_that_is_not_met_again_gets_no_figure() {
-    let unlike = raw(8, 1).replace("\"exit\"", "\"deadlock\"");
+    let unlike = raw(8, FORMAT).replace("\"exit\"", "\"deadlock\"");
     for (again, status, why) in [
         (free(65), 0, "its memory lay elsewhere"),
-        (raw(8, 1), 0, "its memory lay elsewhere"),
+        (raw(8, FORMAT), 0, "its memory lay elsewhere"),
         (free(64), 3, "did something else"),
         (unlike, 0, "did something else"),
         ("{".to_owned(), 0, "did something else"),
@@ -192,7 +195,7 @@ fn a_line_that_is_not_met_again_gets_no_figure() {
 fn a_figure_that_may_not_come_again_is_marked() {
     let folder = folder();
     let qemu = answering_twice(folder.path(), &free(64), 0);
-    let first = raw(8, 1).replace(
+    let first = raw(8, FORMAT).replace(
         "\"not_reproducible\":[]",
         "\"not_reproducible\":[\"it reads a socket\"]",
     );
@@ -209,7 +212,7 @@ fn a_figure_that_may_not_come_again_is_marked() {
 #[test]
 fn a_name_that_no_line_has_is_refused_with_those_that_are_like_it() {
     let folder = folder();
-    let none = raw(8, 1).replace(
+    let none = raw(8, FORMAT).replace(
         "\"maps\"",
         r#""free":[{"lines":0,"events":0}],"labels":[{"name":"hits","address":4096,"size":8}],"maps""#,
     );

@@ -274,6 +274,26 @@ fn every_error_says_where_and_how_to_go_on() {
             "cpuid = 0.1",
             &["costs.cpuid 0.1", "0.0625", "0.125"],
         ),
+        (
+            "megahertz = 2000",
+            "megahertz = 4294967295",
+            &["megahertz 4294967295", "100000"],
+        ),
+        (
+            "[topology]",
+            "[scheduling]\ntime_slice_us = 4294967295\n[topology]",
+            &["time_slice_us 4294967295", "1000000000"],
+        ),
+        (
+            "megahertz = 2000",
+            "megahertz = 2000\npage_size = 9223372036854775808",
+            &["9223372036854775808"],
+        ),
+        (
+            "megahertz = 2000",
+            "megahertz = 2000\npage_size = 4611686018427387904",
+            &["page_size 4611686018427387904", "1073741824"],
+        ),
         ("cpuid = 100", "cpuid = -1", &["costs.cpuid -1"]),
         ("cpuid = 100", "cpuid = inf", &["costs.cpuid inf"]),
     ];
@@ -401,4 +421,59 @@ fn the_documented_example_is_a_machine() {
         .map(|line| format!("{}\n", line.trim_start_matches("//!").trim_start()))
         .collect();
     assert_eq!(read(&example).unwrap().machine.cores, 8);
+}
+
+#[test]
+fn files_that_are_made_to_harm_are_refused_with_one_short_line() {
+    let deep = "[".repeat(200_000);
+    let long = "x".repeat(200_000);
+    for (old, new) in [
+        (
+            "[\"here\"]",
+            format!("{deep}\"here\"{}", "]".repeat(200_000)),
+        ),
+        ("[\"here\"]", deep),
+        ("\"pair\"", format!("\"{long}\"")),
+        ("\"moesi\"", format!("\"{long}\"")),
+        ("megahertz = 2000", format!("megahertz = 2000\n{long} = 1")),
+        (
+            "megahertz = 2000",
+            format!("megahertz = {}", "9".repeat(200_000)),
+        ),
+        ("plain = 0.0625", format!("plain = 1e{}", "9".repeat(1000))),
+        (
+            "[100, 200]",
+            format!("[{}100, 50]", "100, ".repeat(100_000)),
+        ),
+        ("chips = 2", "chips = 1024".to_owned()),
+    ] {
+        let error = read(&PAIR.replacen(old, &new, 1)).expect_err("nobody has such a machine");
+        assert!(error.chars().count() < 400, "{} signs", error.len());
+    }
+}
+
+#[test]
+fn links_that_are_repeated_cost_nothing() {
+    // Each of a thousand chips would look at all of them, for each chip that it comes by.
+    let mut links: Vec<String> = (0..1023)
+        .map(|chip| format!("[{chip}, {}]", chip / 2))
+        .collect();
+    links[0] = "[0, 1023]".to_owned();
+    let many = links.join(", ") + &", [0, 1]".repeat(100_000);
+    let text = PAIR
+        .replace(
+            "chips = 2\ncores_per_chip = 4",
+            "chips = 1024\ncores_per_chip = 1",
+        )
+        .replace("[0, 1]", &many)
+        .replace("[100, 200]", &format!("[{}]", "100, ".repeat(30)))
+        .replace("[150, 250]", &format!("[{}]", "150, ".repeat(30)));
+    let machine = parse("test", &text).expect("it can be").machine;
+    assert_eq!((machine.chips, machine.distance(0, 1023)), (1024, 1));
+}
+
+#[test]
+fn a_file_without_an_end_is_refused() {
+    let error = load("/dev/zero").expect_err("it never ends").to_string();
+    assert!(error.contains("/dev/zero: is longer than 1 MiB"), "{error}");
 }

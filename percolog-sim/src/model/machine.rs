@@ -271,9 +271,12 @@ impl Machine {
                 self.line_size
             ));
         }
-        if !self.page_size.is_power_of_two() || self.page_size < self.line_size {
+        const LARGEST_PAGE: u64 = 1 << 30;
+        if !self.page_size.is_power_of_two()
+            || !(self.line_size..=LARGEST_PAGE).contains(&self.page_size)
+        {
             return Err(format!(
-                "page_size {}: must be a power of two and at least line_size ({})",
+                "page_size {}: must be a power of two, at least line_size ({}) and at most {LARGEST_PAGE}",
                 self.page_size, self.line_size
             ));
         }

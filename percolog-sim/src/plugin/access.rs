@@ -468,6 +468,10 @@ impl Simulator {
             if self.free.any() {
                 self.free.count(line);
             }
+            if !self.shared.is_empty() {
+                let start = line << line_size.ilog2();
+                self.shared.touch(start, line_size);
+            }
         }
         lost.clear();
         self.lost = lost;

@@ -8,30 +8,79 @@ use crate::plugin::syscalls::{Call, Change, Step, Then};
 
 /// `mmap`, by the instruction at `pc`.
 pub(crate) fn map(sim: &mut Simulator, call: &Call, registers: &Registers, pc: u64) -> Step {
+    const KIND: u64 = 0xf;
+    const PRIVATE: u64 = 0x2;
     const FIXED: u64 = 0x10;
     const ANONYMOUS: u64 = 0x20;
     let [start, size, _, flags, ..] = call.arguments;
     if flags & FIXED != 0 {
         forget(sim, start, size);
     }
-    if flags & ANONYMOUS == 0 || !sim.witness.enabled {
+    let shared = flags & KIND != PRIVATE;
+    let anonymous = flags & ANONYMOUS != 0 && sim.witness.enabled;
+    if !shared && !anonymous {
         return Step::Quick;
     }
     // Where it lies is known after the call only.
-    let stack = sim
-        .witness
-        .stacks
-        .number(pc, registers, Purpose::Memory, || true);
-    Step::Changed(Change::followed_by(Then::Mapped(size, stack)))
+    let anonymous = anonymous.then(|| {
+        sim.witness
+            .stacks
+            .number(pc, registers, Purpose::Memory, || true)
+    });
+    Step::Changed(Change::followed_by(Then::Mapped {
+        size,
+        shared,
+        anonymous,
+    }))
 }
 
-/// `munmap`, or `mremap` of memory that moves.
+/// `shmat`: a segment of memory that processes share, as large as its maker wanted.
+pub(crate) fn attach() -> Step {
+    Step::Changed(Change::followed_by(Then::Mapped {
+        size: 0,
+        shared: true,
+        anonymous: None,
+    }))
+}
+
+/// `shmdt`
+pub(crate) fn detach(sim: &mut Simulator, call: &Call) -> Step {
+    sim.shared.detached(call.arguments[0]);
+    Step::Quick
+}
+
+/// `munmap`
 pub(crate) fn unmap(sim: &mut Simulator, call: &Call) -> Step {
     forget(sim, call.arguments[0], call.arguments[1]);
+    Step::Quick
+}
+
+/// `mremap`: memory that grows, shrinks or moves.
+pub(crate) fn remap(sim: &mut Simulator, call: &Call) -> Step {
+    let [start, before, size, ..] = call.arguments;
+    let shared = !sim.shared.is_empty();
+    forget(sim, start, before);
+    if !shared {
+        return Step::Quick;
+    }
+    // Whether it is other processes' too, the kernel says afterwards.
+    Step::Changed(Change::followed_by(Then::Mapped {
+        size,
+        shared: true,
+        anonymous: None,
+    }))
+}
+
+/// `mprotect`
+pub(crate) fn protect(sim: &mut Simulator, call: &Call) -> Step {
+    const WRITE: u64 = 0x2;
+    let [start, size, rights, ..] = call.arguments;
+    sim.shared.protected(start, size, rights & WRITE != 0);
     Step::Quick
 }
 
 fn forget(sim: &mut Simulator, start: u64, size: u64) {
     code::unmapped(start, size);
     sim.witness.unmapped(start, size);
+    sim.shared.unmapped(start, size);
 }

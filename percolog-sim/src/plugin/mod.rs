@@ -13,6 +13,7 @@
 //!   executed.
 //! * `code` knows which file is mapped where; `functions` hears of calls and returns; `allocations`, `stacks` and `witness` find
 //!   out which object a line belongs to, and who called.
+//! * `shared` are mappings that other processes may use too.
 //! * `chaos` holds threads back where it hurts, if that is asked for.
 //! * `report` adds up and writes the result; `dying` and `killed` see to it that a process that a signal ends leaves one.
 
@@ -50,6 +51,7 @@ pub(crate) mod repeated;
 pub(crate) mod report;
 pub(crate) mod schedule;
 pub(crate) mod settings;
+pub(crate) mod shared;
 pub(crate) mod simulator;
 pub(crate) mod spin;
 pub(crate) mod stacks;

@@ -18,12 +18,13 @@ use crate::model::{Counts, LineCounts, TICKS_PER_CYCLE, Ticks};
 use crate::plugin::chaos::Interleaving;
 
 use crate::plugin::free::Met;
+use crate::plugin::shared::Shared;
 use crate::plugin::witness::Witness;
 pub(crate) use json::Json;
 pub(crate) use tally::{LineHasher, Tally};
 
 /// The version of the raw result.
-const FORMAT: u64 = 1;
+const FORMAT: u64 = 2;
 
 /// How the simulation of the process ends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -98,6 +99,8 @@ pub(crate) struct Snapshot<'a> {
     pub(crate) free: &'a [Met],
     /// The free lines.
     pub(crate) free_lines: &'a [u64],
+    /// What other processes may use too.
+    pub(crate) shared: &'a Shared,
     pub(crate) tally: &'a Tally,
     pub(crate) witness: &'a Witness,
 }
@@ -207,6 +210,7 @@ pub(crate) fn to_json(snapshot: &Snapshot<'_>) -> String {
         free_lines(tally, snapshot.free_lines),
         |json, (line, counts)| json.line(tally, snapshot.witness, snapshot.line_size, line, counts),
     );
+    snapshot.shared.write(&mut json);
     json.list("labels", tally.labels(), |json, (address, size, name)| {
         json.open('{');
         json.text("name", name);

@@ -22,6 +22,7 @@ use crate::plugin::region::Part;
 use crate::plugin::report::{self, Ending, Tally};
 use crate::plugin::schedule::Schedule;
 use crate::plugin::settings::Settings;
+use crate::plugin::shared::Shared;
 use crate::plugin::syscalls::Expected;
 use crate::plugin::thread::{Sleep, State, Thread};
 use crate::plugin::waits::Pending;
@@ -61,6 +62,8 @@ pub(crate) struct Simulator {
     pub(crate) waits: Pending,
     /// Lines that cost nothing.
     pub(crate) free: Free,
+    /// Memory that other processes may use too.
+    pub(crate) shared: Shared,
     /// Who is held back where; nobody unless that was asked for.
     pub(crate) chaos: Option<Box<Chaos>>,
     /// What each core may do to which line.
@@ -127,6 +130,7 @@ impl Simulator {
             witness: Witness::new(settings.objects),
             waits: Pending::default(),
             free: Free::new(&settings.free),
+            shared: Shared::default(),
             chaos: settings
                 .chaos
                 .then(|| Box::new(Chaos::new(settings.seed, machine.time_slice))),
@@ -352,6 +356,7 @@ impl Simulator {
                 top_lines: self.settings.top_lines,
                 free: self.free.met(),
                 free_lines: &free_lines,
+                shared: &self.shared,
                 tally: &self.tally,
                 witness: &self.witness,
             },

@@ -130,8 +130,15 @@ pub(crate) enum Then {
     ThreadPointer(u64),
     /// A thread was made, and this one is told its number.
     Cloned,
-    /// The guest has mapped so many bytes.
-    Mapped(u64, Option<StackId>),
+    /// The guest has mapped so many bytes; without a file, on behalf of whom.
+    Mapped {
+        /// How many; 0 if that is not known.
+        size: u64,
+        /// Whether other processes may see them.
+        shared: bool,
+        /// Whether no file is mapped, and whose memory it then is.
+        anonymous: Option<Option<StackId>>,
+    },
     /// The process was forked: there are two of it now.
     Forked,
     /// The program was not replaced, or a signal was not fatal: the simulation goes on.
@@ -391,10 +398,19 @@ pub(crate) fn after(sim: &mut Simulator, thread: usize, regs: &mut Registers) {
             sim.resume();
             return;
         }
-        Then::Mapped(size, stack) => {
-            if result > 0 {
-                let start = result as u64;
-                sim.witness.mappings.give(Block { start, size, stack });
+        Then::Mapped {
+            size,
+            shared,
+            anonymous,
+        } => {
+            // Addresses are positive numbers, and errors are not.
+            if let Ok(start @ 1..) = u64::try_from(result) {
+                if let Some(stack) = anonymous {
+                    sim.witness.mappings.give(Block { start, size, stack });
+                }
+                if shared {
+                    sim.note_shared(start, size);
+                }
             }
             return;
         }
@@ -484,7 +500,11 @@ fn decide(sim: &mut Simulator, call: &Call, regs: &Registers, pc: u64) -> Step {
         }
 
         n::MMAP => mappings::map(sim, call, regs, pc),
-        n::MUNMAP | n::MREMAP => mappings::unmap(sim, call),
+        n::MREMAP => mappings::remap(sim, call),
+        n::MUNMAP => mappings::unmap(sim, call),
+        n::MPROTECT => mappings::protect(sim, call),
+        n::SHMAT => mappings::attach(),
+        n::SHMDT => mappings::detach(sim, call),
 
         n::ARCH_PRCTL if first == SET_FS => {
             Step::Changed(Change::followed_by(Then::ThreadPointer(second)))

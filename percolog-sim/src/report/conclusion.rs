@@ -2,6 +2,7 @@
 
 use super::findings::{Pattern, Suggestion, Verdict};
 use super::summary::{LineSummary, Summary};
+use super::text::{noted, plural};
 
 /// Less waiting than this, as a share of time, is in nobody's way.
 const LITTLE: f64 = 0.05;
@@ -15,6 +16,25 @@ impl Summary {
     #[must_use]
     pub fn is_contended(&self) -> bool {
         self.stall_share >= LITTLE && !self.lines.is_empty()
+    }
+
+    /// That no line went from core to core, if none did, with what is known of other processes.
+    #[must_use]
+    pub fn nothing_moved(&self) -> String {
+        let within = if self.shared_memory.is_empty() {
+            ""
+        } else {
+            " within any process"
+        };
+        let all: u64 = self.processes.iter().map(|process| process.transfers).sum();
+        let others = match all.saturating_sub(self.process.transfers) {
+            0 => String::new(),
+            moved => format!(
+                "; in other processes it happened {} (--full lists them)",
+                plural(moved, "time")
+            ),
+        };
+        format!("no line of memory went from core to core{within}{others}")
     }
 
     /// The lines that are in the way, the worst first: at most `most`, and none that hardly anybody waits for.
@@ -43,6 +63,10 @@ impl Summary {
         };
         let times = speedup.map_or_else(String::new, |speedup| format!(" ({speedup:.1} times)"));
         if !self.is_contended() {
+            if !self.shared_memory.is_empty() {
+                return "Whether anything is contended is not known: processes share memory, and each was simulated by itself."
+                    .to_owned();
+            }
             return match efficiency {
                 Some(_) if scales => {
                     format!("Nothing here is contended: it scales to {cores} cores{times}.")
@@ -87,8 +111,9 @@ impl Summary {
                 _ => worst.freed(),
             };
             text.push_str(&format!(
-                " Without {without} it would be {:.1} times as fast.",
-                gain.speedup
+                " Without {without} it would be {:.1} times as fast{}.",
+                gain.speedup,
+                noted("; it is ", gain)
             ));
         }
         match &worst.suggestion {

@@ -25,6 +25,7 @@ pub(super) fn run() -> Run {
         threads: 2,
         instructions: 10,
         elapsed: 1000,
+        ending: Ending::Exit,
         whole: counts,
         region: Region {
             entered: 2,
@@ -78,6 +79,7 @@ pub(super) fn run() -> Run {
         qemu: "7.2".to_owned(),
         free: Vec::new(),
         program: None,
+        region_function: None,
     }
 }
 
@@ -112,6 +114,7 @@ pub(super) fn known(line: &mut LineSummary) {
     line.what_if = Some(WhatIf {
         speedup: 3.5,
         elapsed_ns: 10.0,
+        transfers_only: false,
     });
     line.suggestion = Some(Suggestion {
         pattern: Pattern::PackedFields,

@@ -5,6 +5,7 @@
 
 mod blame;
 mod callers;
+mod caveats;
 mod code;
 mod conclusion;
 mod diff;
@@ -29,11 +30,12 @@ mod users;
 
 pub use crate::raw::{
     BlockResult, ChainResult, CoreResult, Counts, Ending, FORMAT, FreeResult, Interleaving,
-    LabelResult, LineResult, OfCore, PlaceResult, ProcessResult, RawError, Region, Sleeper,
-    SpanResult, StackResult,
+    LabelResult, LineResult, OfCore, PlaceResult, ProcessResult, RawError, Region, SharedResult,
+    Sleeper, SpanResult, StackResult,
 };
 pub use crate::symbols::Place;
 pub use callers::CallerSummary;
+pub use caveats::{Caveat, CaveatKind, SharedMemory};
 pub use diff::{Change, Difference, FigureChange, LineChange, LineFigures};
 pub use findings::{
     ObjectKind, ObjectSummary, ObjectWhatIf, Pattern, Sharing, SpanSummary, Suggestion, Verdict,

@@ -85,7 +85,10 @@ impl ScalingPoint {
                 Ending::Deadlock => Some("deadlock".to_owned()),
                 Ending::Signal => Some(format!("killed by signal {}", summary.process.exit_code)),
                 Ending::Running => Some("it had not ended".to_owned()),
-                _ => summary.check().err().map(|nothing| nothing.to_string()),
+                _ => summary
+                    .check_counted()
+                    .err()
+                    .map(|nothing| nothing.to_string()),
             }
         };
         if failure.is_some() {

@@ -2,7 +2,7 @@
 
 use super::findings::{SpanSummary, Verdict};
 use super::summary::LineSummary;
-use super::text::{decimals, grouped, plural, time};
+use super::text::{decimals, grouped, noted, plural, time};
 
 /// How many spans the text shows; the JSON has all that were kept.
 const SPANS: usize = 4;
@@ -85,10 +85,11 @@ fn gain(line: &LineSummary, reproducible: bool) -> Option<String> {
         format!("; free were {}", lines.join(", "))
     };
     Some(format!(
-        "what if {} cost nothing: {} times as fast ({}){doubt}{which}",
+        "what if {} cost nothing: {} times as fast ({}){doubt}{}{which}",
         line.freed(),
         decimals(gain.speedup),
-        time(gain.elapsed_ns)
+        time(gain.elapsed_ns),
+        noted("; ", gain),
     ))
 }
 
@@ -129,6 +130,7 @@ mod tests {
         let what_if = WhatIf {
             speedup: 3.21,
             elapsed_ns: 1500.0,
+            transfers_only: false,
         };
         let mut line = LineSummary {
             what_if: Some(what_if),

@@ -5,6 +5,7 @@ use std::collections::HashSet;
 use serde::Serialize;
 
 use super::callers::{CallerSummary, Callers};
+use super::caveats::{self, Caveat, SharedMemory};
 use super::code::Code;
 use super::findings::{ObjectSummary, ObjectWhatIf, Sharing, SpanSummary, Suggestion, WhatIf};
 use super::pattern;
@@ -35,6 +36,10 @@ pub struct Summary {
     pub version: u64,
     /// What ran without being simulated: the figures say nothing about it.
     pub unsimulated: Vec<String>,
+    /// What else there is to know before the figures.
+    pub caveats: Vec<Caveat>,
+    /// Memory that several processes have used: lines that went from one to another are not seen.
+    pub shared_memory: Vec<SharedMemory>,
     /// The machine.
     pub machine: MachineSummary,
     /// The process that the figures are about.
@@ -295,11 +300,14 @@ pub enum Nothing {
     Operations,
     /// The program marked no region, and one was needed.
     Region,
+    /// There are figures, but they leave out what was asked about: a [caveat](Caveat) says why.
+    Caveat(String),
 }
 
 impl std::fmt::Display for Nothing {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.write_str(match self {
+            Self::Caveat(why) => why,
             Self::Instructions => "nothing of the program was simulated",
             Self::Operations => {
                 "the program marked a region, but no operation was simulated in it"
@@ -378,7 +386,7 @@ impl Summary {
         let busy = if marked {
             main.region.busy
         } else {
-            main.cores_detail.iter().map(|core| core.busy).sum()
+            main.busy()
         };
         let operations = main.region.operations;
         let per = |count: u64| count as f64 / operations as f64;
@@ -389,9 +397,12 @@ impl Summary {
         };
         let symbols = Symbols::new(&main.maps);
         let callers = Callers::new(main, &symbols);
+        let shared_memory = SharedMemory::of(run);
         let mut summary = Self {
             version: VERSION,
             unsimulated: unsimulated(run),
+            caveats: caveats::of(run, &shared_memory),
+            shared_memory,
             machine: MachineSummary {
                 name: run.machine.name.clone(),
                 cores: run.machine.cores,
@@ -477,8 +488,18 @@ impl Summary {
     ///
     /// # Errors
     ///
-    /// When nothing was simulated, or nothing in the region that the program marked.
+    /// When nothing was simulated, or nothing in the region that the program marked or that was asked for, and when processes share
+    /// memory: what goes from one to another is not seen.
     pub fn check(&self) -> Result<(), Nothing> {
+        self.check_counted()?;
+        match self.caveats.iter().find(|caveat| caveat.kind.is_fatal()) {
+            Some(caveat) => Err(Nothing::Caveat(caveat.text.clone())),
+            None => Ok(()),
+        }
+    }
+
+    /// Whether anything was counted, be it all of it or not.
+    pub(super) fn check_counted(&self) -> Result<(), Nothing> {
         if self.process.instructions == 0 {
             return Err(Nothing::Instructions);
         }
@@ -506,8 +527,7 @@ fn process_summary(process: &ProcessResult) -> ProcessSummary {
         program: process.program.clone(),
         ending: process.ending,
         exit_code: match process.ending {
-            // As a shell has it: 128 and the signal.
-            Ending::Signal if process.exit_code > 128 => process.exit_code - 128,
+            Ending::Signal => caveats::signal(process),
             _ => process.exit_code,
         },
         threads: process.threads,
@@ -539,6 +559,9 @@ fn unsimulated(run: &Run) -> Vec<String> {
         .filter(|child| !known.contains(child))
         .collect::<HashSet<_>>()
         .len();
+    if !known.is_empty() && !known.contains(&run.first) {
+        all.push("the process that was started first, which left no result".to_owned());
+    }
     match lost {
         0 => {}
         1 => all.push("a process that it started, which left no result".to_owned()),

@@ -282,6 +282,8 @@ pub enum ProgramFault {
     Nested,
     /// It is a 32-bit program.
     Bits,
+    /// It has the rights of whoever owns it, who is another user.
+    Rights,
     /// It is a program for this other kind of processor.
     Architecture(String),
     /// It is this other kind of ELF file.
@@ -305,6 +307,9 @@ impl fmt::Display for ProgramFault {
             Self::Nested => "is a script whose interpreters are scripts too, more than four deep",
             Self::Bits => {
                 "is a 32-bit program; only programs for x86-64 and aarch64 can be simulated"
+            }
+            Self::Rights => {
+                "runs with the rights of another user, which it would not have under the simulator: simulate it as that user"
             }
             Self::Architecture(other) => {
                 return write!(

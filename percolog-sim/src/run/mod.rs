@@ -279,6 +279,7 @@ impl Simulation {
             qemu: qemu.version,
             free: self.free.clone(),
             program: Some(program.path),
+            region_function: self.part.function.clone(),
         })
     }
 
@@ -522,11 +523,13 @@ pub struct Run {
     pub free: Vec<Free>,
     /// The file that was run first.
     pub program: Option<PathBuf>,
+    /// The function whose calls were to be the region, if one was named.
+    pub region_function: Option<String>,
 }
 
 impl Run {
     /// The process that the report is about: the one that entered the region with the most operations in it, or else
-    /// the one that lasted longest.
+    /// the one that kept cores busy for longest. (One that lasts long may only have slept.)
     #[must_use]
     pub fn main(&self) -> Option<&ProcessResult> {
         // Of equals, the first one.
@@ -534,6 +537,7 @@ impl Run {
             (
                 process.region.entered > 0,
                 process.region.operations,
+                process.busy(),
                 process.elapsed,
             )
         })

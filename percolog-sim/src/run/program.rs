@@ -4,7 +4,7 @@ use std::ffi::{OsStr, OsString};
 use std::fs::{self, File};
 use std::io::{self, Read};
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
-use std::os::unix::fs::{FileExt, PermissionsExt};
+use std::os::unix::fs::{FileExt, MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
 use super::error::{ProgramFault, SimulationError};
@@ -127,10 +127,22 @@ fn check(path: &Path) -> Result<Kind, ProgramFault> {
     } else if let Some(line) = head.strip_prefix(b"#!") {
         script(line)
     } else if head.starts_with(b"\x7fELF") {
+        // SAFETY: neither call has preconditions.
+        let own = unsafe { (libc::geteuid(), libc::getegid()) };
+        if gives_rights(found.mode(), (found.uid(), found.gid()), own) {
+            return Err(ProgramFault::Rights);
+        }
         elf(&file, &head).map(Kind::Elf)
     } else {
         Err(ProgramFault::Unknown)
     }
+}
+
+/// Whether a program of this mode and this owner has rights that whoever runs it has not.
+fn gives_rights(mode: u32, (user, group): (u32, u32), own: (u32, u32)) -> bool {
+    const SET_USER: u32 = 0o4000;
+    const SET_GROUP: u32 = 0o2010;
+    (mode & SET_USER != 0 && user != own.0) || (mode & SET_GROUP == SET_GROUP && group != own.1)
 }
 
 /// Reads `#! interpreter one-argument`; `rest` is what follows the two signs.
@@ -246,4 +258,18 @@ fn architecture(machine: u16) -> String {
         other => return format!("another processor (ELF machine {other})"),
     }
     .to_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::gives_rights;
+
+    #[test]
+    fn a_program_gives_rights_that_are_not_the_callers() {
+        assert!(gives_rights(0o4755, (0, 0), (1000, 1000)));
+        assert!(!gives_rights(0o4755, (0, 0), (0, 0)), "they are");
+        assert!(gives_rights(0o2755, (1000, 5), (1000, 1000)));
+        assert!(!gives_rights(0o2745, (1000, 5), (1000, 1000)), "it locks");
+        assert!(!gives_rights(0o755, (0, 0), (1000, 1000)));
+    }
 }

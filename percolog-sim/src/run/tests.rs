@@ -35,11 +35,12 @@ fn run_of(processes: Vec<ProcessResult>) -> Run {
         qemu: "7.2".to_owned(),
         free: Vec::new(),
         program: None,
+        region_function: None,
     }
 }
 
 #[test]
-fn the_report_is_about_the_region_or_the_longest_process() {
+fn the_report_is_about_the_region_or_the_busiest_process() {
     let main = |processes| run_of(processes).main().map(|process| process.pid);
     assert_eq!(main(vec![]), None);
     assert_eq!(
@@ -58,6 +59,16 @@ fn the_report_is_about_the_region_or_the_longest_process() {
         main(vec![process(10, 9, 0, 0), process(11, 9, 0, 0)]),
         Some(10),
         "of equals the first"
+    );
+    let mut busy = process(11, 5, 0, 0);
+    busy.cores_detail = vec![crate::raw::CoreResult {
+        busy: 4,
+        ..crate::raw::CoreResult::default()
+    }];
+    assert_eq!(
+        main(vec![process(10, 1000, 0, 0), busy]),
+        Some(11),
+        "the first one slept"
     );
 }
 

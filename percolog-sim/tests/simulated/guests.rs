@@ -386,3 +386,46 @@ fn go_routines() {
         run.ended(0, "48 120 800 true\n");
     }
 }
+
+#[test]
+fn memory_that_processes_share_is_named_however_it_came_about() {
+    let Some(guest) = Guest::compile("shared.c") else {
+        return;
+    };
+    let file = guest.folder().join("counters");
+    let file = file.to_str().expect("a name in UTF-8");
+    let named = format!("the file {file}");
+    for (how, name, sharers) in [
+        ("anonymous", "memory without a file", 4),
+        ("protected", "memory without a file", 4),
+        ("memfd", "the memory file counters", 4),
+        ("segment", "a segment of System V's shared memory", 4),
+        ("file", &named, 4),
+        // Here only the children use it.
+        ("opened", &named, 3),
+    ] {
+        let summary = guest.run(on_48_cores(), &[how, "3", file]).0.summary();
+        let [shared] = &summary.shared_memory[..] else {
+            panic!("{how}: {:?}", summary.shared_memory);
+        };
+        assert_eq!((shared.name.as_str(), shared.size), (name, 64), "{how}");
+        assert_eq!(shared.processes.len(), sharers, "{how}");
+        assert!(shared.address > 4096, "{how}");
+        assert!(summary.check().is_err(), "{how}");
+    }
+    for (how, processes) in [
+        // Nobody else uses it.
+        ("anonymous", "0"),
+        ("alone", "3"),
+        ("executed", "3"),
+        ("opened", "1"),
+        // Nobody may change it.
+        ("read", "3"),
+    ] {
+        let run = guest.run(on_48_cores(), &[how, processes, file]);
+        assert_eq!(run.0.status.code(), Some(0), "{how}: {}", run.said());
+        let summary = run.0.summary();
+        assert_eq!(summary.shared_memory, [], "{how} {processes}");
+        assert_eq!(summary.check(), Ok(()), "{how} {processes}");
+    }
+}

@@ -85,7 +85,7 @@
 //! Names are made valid as `metrics-exporter-prometheus` does it (`http.requests` is shown as `http_requests`). Labels that Prometheus keeps for itself
 //! (`__name__`, and `le` in a histogram) are shown as `exported…`. Where two metrics would get the same name, or two series the same labels, the first is
 //! shown and a comment in the text names the other: [`RecorderHandle::snapshot`] has both, under the names that the program used. Descriptions are
-//! kept for each name and kind, the last one counts; units are shown in a comment and change no name.
+//! kept for each name and kind, the last one counts; a zero byte in them, or in a label, is shown as U+FFFD, for Prometheus takes it for the end; units are shown in a comment and change no name.
 
 mod cache;
 mod recorder;

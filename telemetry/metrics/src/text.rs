@@ -159,6 +159,8 @@ fn escape(f: &mut Formatter<'_>, text: &str, quoted: bool) -> fmt::Result {
     for c in text.chars() {
         match c {
             '\\' => f.write_str("\\\\")?,
+            // Prometheus takes it for the end of the text: it would refuse all of it, or not see the rest.
+            '\0' => f.write_char(char::REPLACEMENT_CHARACTER)?,
             '\n' => f.write_str("\\n")?,
             '"' if quoted => f.write_str("\\\"")?,
             c => f.write_char(c)?,
@@ -233,6 +235,12 @@ mod tests {
         ] {
             assert_eq!(Number(value).to_string(), text);
         }
+    }
+
+    #[test]
+    fn no_text_ends_what_prometheus_reads() {
+        assert_eq!(LabelValue("a\0b\r\"\n").to_string(), "a\u{fffd}b\r\\\"\\n");
+        assert_eq!(Help("a\0b\"").to_string(), "a\u{fffd}b\"");
     }
 
     #[test]

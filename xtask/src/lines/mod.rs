@@ -221,6 +221,18 @@ mod tests {
     }
 
     #[test]
+    fn the_guide_has_these_counts() {
+        let workspace = Workspace::find().expect("this is a workspace");
+        let guide = workspace.root.join("docs/your-program.md");
+        let guide = fs::read_to_string(guide).expect("the page is there");
+        let table = in_markdown(&count(&workspace.root).expect("every file can be counted"));
+        assert!(
+            guide.contains(&table),
+            "`cargo xtask lines --markdown` prints\n{table}"
+        );
+    }
+
+    #[test]
     fn tables_are_narrow() {
         let rows = [Row {
             title: "event queue",

@@ -7,12 +7,15 @@ use super::run::{Isolated, Script, Stage, objects};
 use super::schedule::Schedule;
 use super::{Progress, ReplayError, check_threads, difference, not_made};
 use crate::subsystem::{Implementation, SharedObject, Visitor, visit};
-use crate::trace::plan::Plan;
+use crate::trace::plan::{Plan, Update};
 use std::sync::{Mutex, PoisonError};
 use std::{fmt, mem};
 
 /// States are compared each time so many events have happened.
 const EVENTS_BETWEEN_COMPARISONS: usize = 1000;
+
+/// No check compares or looks at more entries, all states and reads together.
+pub const MAX_COMPARED: u64 = 1 << 28;
 
 /// What a check did; that there is one means that every comparison agreed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -41,7 +44,7 @@ pub struct CheckReport {
 ///
 /// # Errors
 /// When nobody has made these objects that way, the number of threads is absurd, a state differs from the model's,
-/// or the implementation panics.
+/// there is more to compare than [`MAX_COMPARED`], or the implementation panics.
 pub fn check(
     load: &Load,
     implementation: Implementation,
@@ -155,6 +158,8 @@ struct Judge<'l> {
     done: usize,
     comparisons: u64,
     entries_compared: u64,
+    /// How many entries were looked at for that.
+    work: u64,
     verdict: Result<(), ReplayError>,
 }
 
@@ -168,6 +173,7 @@ impl<'l> Judge<'l> {
             done: 0,
             comparisons: 0,
             entries_compared: 0,
+            work: 0,
             verdict: Ok(()),
         }
     }
@@ -188,6 +194,12 @@ impl<'l> Judge<'l> {
                 if !mem::replace(&mut self.is_changed[object as usize], true) {
                     self.changed.push(object);
                 }
+                if matches!(update, Update::Read { .. }) {
+                    self.work += self.model.held(object as usize);
+                }
+                if self.work > MAX_COMPARED {
+                    return Err(ReplayError::TooMuchToCompare);
+                }
                 if let Some(expected) = self.model.apply(update) {
                     // A pause stands on either side of the event, so what was seen is this read's.
                     read = true;
@@ -205,6 +217,10 @@ impl<'l> Judge<'l> {
         }
         for object in mem::take(&mut self.changed) {
             self.is_changed[object as usize] = false;
+            self.work += self.model.held(object as usize);
+            if self.work > MAX_COMPARED {
+                return Err(ReplayError::TooMuchToCompare);
+            }
             let expected = self.model.entries(object as usize);
             self.entries_compared += expected.len() as u64;
             let expected = O::expected(&expected);

@@ -31,7 +31,7 @@ mod schedule;
 mod time;
 mod work;
 
-pub use check::{CheckReport, check, check_object};
+pub use check::{CheckReport, MAX_COMPARED, check, check_object};
 pub use guest::{GuestReport, guest, guest_object};
 pub use load::Load;
 pub use time::{Settings, Statistics, TimeReport, time, time_object};
@@ -77,6 +77,12 @@ pub enum ReplayError {
         /// What was found, and what should have been.
         difference: String,
     },
+    /// There is more to compare than a check does.
+    #[error(
+        "there are more than {} entries to compare; replay fewer events or read less often",
+        MAX_COMPARED
+    )]
+    TooMuchToCompare,
     /// The implementation panicked.
     #[error("the implementation panicked: {0}")]
     Panicked(String),

@@ -58,6 +58,11 @@ impl Model {
         }
     }
 
+    /// How many entries `object` should hold.
+    pub(super) fn held(&self, object: usize) -> u64 {
+        self.objects[object].len() as u64
+    }
+
     /// What `object` should hold, in order of the entries' keys.
     pub(super) fn entries(&self, object: usize) -> Vec<Entry> {
         ordered(self.objects[object].values().copied())

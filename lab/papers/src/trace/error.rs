@@ -101,16 +101,24 @@ pub enum TraceError {
         problem: &'static str,
     },
     /// There are more events than a replay can hold.
-    #[error("the trace has more than {most} events; record a shorter run")]
+    #[error("the trace has more than {most} events, the most for its length; record a shorter run")]
     TooManyEvents {
         /// How many there may be.
         most: u64,
     },
     /// The events amount to more mappings than a replay can hold.
-    #[error("the trace amounts to more than {most} mappings; record a shorter run")]
+    #[error(
+        "the trace amounts to more than {most} mappings, the most for its length; record a shorter run"
+    )]
     TooLarge {
         /// How many there may be.
         most: usize,
+    },
+    /// The truncates look at more mappings than a replay can.
+    #[error("the trace's truncates look at more than {most} mappings; record a shorter run")]
+    TooMuchToRead {
+        /// How many there may be.
+        most: u64,
     },
     /// The header counts other events than there are.
     #[error("the trace's header does not fit its events: {0}")]

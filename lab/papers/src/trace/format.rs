@@ -22,13 +22,15 @@
 //! covers every byte, so no part can be changed, cut or extended unnoticed; each block has its own, so an
 //! error says which records are lost. The header's counts say how many records there are.
 //!
-//! Nothing is reserved because a number in the file says so: memory grows with what has really been read.
+//! Nothing is reserved because a number in the file says so: memory grows with what has really been read. Since little can be
+//! deflated that unfolds to much, there is a limit for each byte of the file, see [`Allowance`]: a file of `n` bytes takes up at most
+//! about 64 MiB + 2 KiB × `n`. What is written keeps to it, if need be without deflating.
 
 mod records;
 
-use super::Description;
 use super::error::{Part, TraceError};
 use super::event::{Counts, Event, File, Names};
+use super::{Description, MAX_MAPPINGS};
 use flate2::Compression;
 use flate2::read::DeflateDecoder;
 use flate2::write::DeflateEncoder;
@@ -38,7 +40,7 @@ use std::io::{Read, Write};
 /// What is wrong when the counts in the header do not fit the records.
 pub(super) const COUNTS: &str = "it counts other events than there are";
 
-const MAGIC: &[u8; 16] = b"percolog trace\r\n";
+pub(super) const MAGIC: &[u8; 16] = b"percolog trace\r\n";
 const VERSION: u16 = 2;
 const FRONT: usize = 16 + 2 + 4 + 4 + 4 + 4 + 4;
 const BLOCK_HEAD: usize = 16;
@@ -47,9 +49,38 @@ const BLOCK: u32 = 8192;
 /// How many one can have that is read.
 const LARGEST_BLOCK: u32 = 1 << 16;
 /// No table of files is longer, before it is deflated.
-const LONGEST_TABLE: u64 = 1 << 26;
+pub(super) const LONGEST_TABLE: u64 = 1 << 26;
 /// There are no more events in a trace: a replay holds them all in memory.
-const MOST_EVENTS: u64 = 1 << 24;
+pub(super) const MOST_EVENTS: u64 = 1 << 24;
+
+/// What a file may unfold to. Recorded traces have a quarter to half an event for each byte, a fortieth of a file, and a table that is
+/// seven times as long as it is deflated.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Allowance {
+    events: u64,
+    files: u64,
+    table: u64,
+    /// Mappings and copies of descriptors that the events amount to.
+    pub(super) mappings: usize,
+}
+
+impl Allowance {
+    /// Of a file of so many bytes.
+    pub(super) fn of(bytes: usize) -> Allowance {
+        let each = |least: u64, most: u64, per_byte: u64| {
+            (bytes as u64)
+                .saturating_mul(per_byte)
+                .saturating_add(least)
+                .min(most)
+        };
+        Allowance {
+            events: each(1 << 16, MOST_EVENTS, 8),
+            files: each(1 << 12, u64::from(u32::MAX), 1),
+            table: each(1 << 20, LONGEST_TABLE, 64),
+            mappings: each(1 << 16, MAX_MAPPINGS as u64, 8) as usize,
+        }
+    }
+}
 
 /// What a trace says of itself; the JSON at the front of its file.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -106,11 +137,12 @@ impl Header {
     }
 }
 
-/// The bytes of a trace file.
+/// The bytes of a trace file. The events amount to so many mappings and copies of descriptors.
 pub(super) fn encode(
     header: &Header,
     files: &[File],
     events: &[Event],
+    amount: usize,
 ) -> Result<Vec<u8>, TraceError> {
     if events.len() as u64 > MOST_EVENTS {
         return Err(TraceError::TooManyEvents { most: MOST_EVENTS });
@@ -124,7 +156,21 @@ pub(super) fn encode(
         ));
     }
     let blocks = records::encode(header.page_size, block_size(header)?, events)?;
-    file(&text, &table, &blocks).map_err(failed)
+    let deflated = file(&text, &table, &blocks, Compression::best()).map_err(failed)?;
+    let allowed = Allowance::of(deflated.len());
+    if events.len() as u64 <= allowed.events
+        && files.len() as u64 <= allowed.files
+        && table.len() as u64 <= allowed.table
+        && amount <= allowed.mappings
+    {
+        return Ok(deflated);
+    }
+    // So much alike that nobody would read it; as it is, each event has at least three bytes.
+    let plain = file(&text, &table, &blocks, Compression::none()).map_err(failed)?;
+    match Allowance::of(plain.len()).mappings {
+        most if amount > most => Err(TraceError::TooLarge { most }),
+        _ => Ok(plain),
+    }
 }
 
 /// How many records a block has, as the header says.
@@ -141,11 +187,16 @@ fn block_size(header: &Header) -> Result<u32, TraceError> {
 
 /// A file of a header, a table of files and blocks of records: how many, and what they are before they are
 /// deflated.
-fn file(header: &[u8], table: &[u8], blocks: &[(u32, Vec<u8>)]) -> std::io::Result<Vec<u8>> {
+fn file(
+    header: &[u8],
+    table: &[u8],
+    blocks: &[(u32, Vec<u8>)],
+    compression: Compression,
+) -> std::io::Result<Vec<u8>> {
     let length = |bytes: &[u8]| {
         u32::try_from(bytes.len()).map_err(|_| std::io::Error::other("a part is longer than 4 GiB"))
     };
-    let table = deflate(table)?;
+    let table = deflate(table, compression)?;
     let mut bytes = MAGIC.to_vec();
     bytes.extend_from_slice(&VERSION.to_le_bytes());
     bytes.extend_from_slice(&length(header)?.to_le_bytes());
@@ -157,7 +208,7 @@ fn file(header: &[u8], table: &[u8], blocks: &[(u32, Vec<u8>)]) -> std::io::Resu
     bytes.extend_from_slice(&table);
     let mut first = 0;
     for (count, plain) in blocks {
-        let records = deflate(plain)?;
+        let records = deflate(plain, compression)?;
         let mut head = count.to_le_bytes().to_vec();
         head.extend_from_slice(&length(&records)?.to_le_bytes());
         head.extend_from_slice(&checksum(&records).to_le_bytes());
@@ -190,11 +241,11 @@ fn head_checksum(first: u64, head: &[u8]) -> u32 {
     checksum(&[&first.to_le_bytes(), head].concat())
 }
 
-fn deflate(plain: &[u8]) -> std::io::Result<Vec<u8>> {
+fn deflate(plain: &[u8], compression: Compression) -> std::io::Result<Vec<u8>> {
     if BARE {
         return Ok(plain.to_vec());
     }
-    let mut encoder = DeflateEncoder::new(Vec::new(), Compression::best());
+    let mut encoder = DeflateEncoder::new(Vec::new(), compression);
     encoder.write_all(plain)?;
     encoder.finish()
 }
@@ -245,6 +296,7 @@ pub(super) fn decode(bytes: &[u8]) -> Result<(Header, Vec<File>, Vec<Event>), Tr
             });
         }
     }
+    let allowed = Allowance::of(bytes.len());
     let mut input = bytes;
     let front = take(&mut input, FRONT, Part::Front)?;
     if number(front, FRONT - 4) != checksum(&front[..FRONT - 4]) {
@@ -264,11 +316,17 @@ pub(super) fn decode(bytes: &[u8]) -> Result<(Header, Vec<File>, Vec<Event>), Tr
         number(front, 30),
         Part::Files,
     )?;
-    let table = inflate(table, LONGEST_TABLE)
+    let table = inflate(table, allowed.table)
         .ok_or_else(|| TraceError::Header("the table of files cannot be unpacked".to_owned()))?;
     let files: Vec<File> = serde_json::from_slice(&table)
         .map_err(|cause| TraceError::Header(format!("the table of files: {}", said(&cause))))?;
-    let events = decode_blocks(&header, &mut input)?;
+    if files.len() as u64 > allowed.files {
+        return Err(TraceError::Header(format!(
+            "it lists more than {} files, the most for its length",
+            allowed.files
+        )));
+    }
+    let events = decode_blocks(&header, allowed.events, &mut input)?;
     if input.is_empty() {
         Ok((header, files, events))
     } else {
@@ -293,13 +351,13 @@ fn checked<'b>(
     }
 }
 
-fn decode_blocks(header: &Header, input: &mut &[u8]) -> Result<Vec<Event>, TraceError> {
+fn decode_blocks(header: &Header, most: u64, input: &mut &[u8]) -> Result<Vec<Event>, TraceError> {
     let total = header
         .counts
         .total()
         .ok_or(TraceError::Inconsistent(COUNTS))?;
-    if total > MOST_EVENTS {
-        return Err(TraceError::TooManyEvents { most: MOST_EVENTS });
+    if total > most {
+        return Err(TraceError::TooManyEvents { most });
     }
     let block = u64::from(block_size(header)?);
     let mut decoder = records::Decoder::new(header.page_size)?;

@@ -51,12 +51,20 @@ pub use record::{Recorded, Request, record};
 pub use strace::{Misread, NotUnderstood, Program, parse as parse_strace};
 
 use crate::subsystem::Subsystem;
-use crate::trace::plan::Plan;
+use crate::trace::plan::{Most, Plan};
+use std::io::Read;
 use std::path::Path;
 
 /// The most mappings that the events of a trace may amount to, each counted once: a replay holds them all
 /// in memory.
 pub const MAX_MAPPINGS: usize = 1 << 22;
+
+/// No more of a file is read: the longest trace that there can be takes less.
+const LONGEST_FILE: u64 = 1 << 30;
+
+/// The most mappings that all truncates of a trace may look at, each counted as often as it is looked at: a replay does that again
+/// and again.
+pub const MAX_LOOKED_AT: u64 = 1 << 28;
 
 /// A recorded run: files, and events in the order in which they happened.
 ///
@@ -64,22 +72,36 @@ pub const MAX_MAPPINGS: usize = 1 << 22;
 /// brought forth by one [`Action::Fork`], acts only after that, and ends with one [`Action::Exit`];
 /// times never decrease; file numbers exist; threads share their memory; no mapping is empty or passes the
 /// end of what 64 bits hold, and memory has no offset; all events together amount to no more than
-/// [`MAX_MAPPINGS`]. Which descriptors are open is not checked.
+/// [`MAX_MAPPINGS`], and all truncates together look at no more than [`MAX_LOOKED_AT`]. Which descriptors are open is not checked.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Trace {
     header: Header,
     files: Vec<File>,
     events: Vec<Event>,
+    /// How many mappings or copies of descriptors the events amount to, whichever are more.
+    amount: usize,
 }
 
 impl Trace {
     /// Reads the trace in the file `path`.
     ///
     /// # Errors
-    /// When the file cannot be read, is no trace, is damaged in any bit, cut short or drawn out, or
-    /// breaks the rules above.
+    /// When the file cannot be read, is no trace, is damaged in any bit, cut short or drawn out, unfolds to more than its length
+    /// allows (8 events and 8 mappings a byte, beside the first 65,536 of each), or breaks the rules above.
     pub fn open(path: &Path) -> Result<Trace, TraceError> {
-        let bytes = std::fs::read(path).map_err(|cause| TraceError::Unreadable { cause })?;
+        let unreadable = |cause| TraceError::Unreadable { cause };
+        let mut file = std::fs::File::open(path).map_err(unreadable)?;
+        let mut bytes = Vec::new();
+        // First what tells a trace from a device that never ends.
+        for most in [format::MAGIC.len() as u64, LONGEST_FILE] {
+            file.by_ref()
+                .take(most)
+                .read_to_end(&mut bytes)
+                .map_err(unreadable)?;
+            if !bytes.starts_with(format::MAGIC) {
+                break;
+            }
+        }
         Trace::from_bytes(&bytes)
     }
 
@@ -89,7 +111,8 @@ impl Trace {
     /// As [`Trace::open`].
     pub fn from_bytes(bytes: &[u8]) -> Result<Trace, TraceError> {
         let (header, files, events) = format::decode(bytes)?;
-        Trace::of(header, files, events)
+        let most = format::Allowance::of(bytes.len()).mappings;
+        Trace::of(header, files, events, most)
     }
 
     /// The bytes of a file that [`Trace::open`] reads.
@@ -97,7 +120,7 @@ impl Trace {
     /// # Errors
     /// When the trace is too long for the format.
     pub fn to_bytes(&self) -> Result<Vec<u8>, TraceError> {
-        format::encode(&self.header, &self.files, &self.events)
+        format::encode(&self.header, &self.files, &self.events, self.amount)
     }
 
     /// Makes a trace of `events` over `files`; counts are filled in.
@@ -110,21 +133,27 @@ impl Trace {
         events: Vec<Event>,
     ) -> Result<Trace, TraceError> {
         let header = Header::new(description, &events);
-        Trace::of(header, files, events)
+        Trace::of(header, files, events, MAX_MAPPINGS)
     }
 
-    fn of(header: Header, files: Vec<File>, events: Vec<Event>) -> Result<Trace, TraceError> {
+    /// A trace that amounts to no more than `most` mappings.
+    fn of(
+        header: Header,
+        files: Vec<File>,
+        events: Vec<Event>,
+        most: usize,
+    ) -> Result<Trace, TraceError> {
         validate::validate(&header, files.len(), &events)?;
-        let trace = Trace {
+        let mut trace = Trace {
             header,
             files,
             events,
+            amount: 0,
         };
         // Forks copy, so a short trace can amount to very much. Other subsystems hold what events enter, no more.
         for subsystem in [Subsystem::Files, Subsystem::Memory, Subsystem::OpenFiles] {
-            if Plan::new(&trace, subsystem, None, MAX_MAPPINGS).is_none() {
-                return Err(TraceError::TooLarge { most: MAX_MAPPINGS });
-            }
+            let plan = Plan::new(&trace, subsystem, None, Most::of_entries(most))?;
+            trace.amount = trace.amount.max(plan.amount());
         }
         Ok(trace)
     }

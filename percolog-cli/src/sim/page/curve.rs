@@ -7,7 +7,7 @@ use std::fmt::Write;
 
 use percolog_sim::report::{Scaling, ScalingPoint};
 
-use super::text::{percent, time};
+use super::text::{capital, percent, time};
 use percolog_cli::format;
 use percolog_cli::html::escape;
 
@@ -37,14 +37,6 @@ pub(super) fn section(scaling: &Scaling) -> String {
         chart(scaling),
         table(scaling),
     )
-}
-
-fn capital(text: &str) -> String {
-    let mut signs = text.chars();
-    match signs.next() {
-        Some(first) => first.to_uppercase().chain(signs).collect(),
-        None => String::new(),
-    }
 }
 
 /// Positions of numbers of cores and of speed-ups.

@@ -5,7 +5,7 @@ use std::fmt::Write;
 
 use percolog_sim::report::{LineSummary, Summary};
 
-use super::text::{percent, short, time};
+use super::text::{capital, percent, short, time};
 use percolog_cli::html::escape;
 
 /// Units across all cells of a row; a row is as wide as the page.
@@ -25,9 +25,10 @@ pub(super) fn section(summary: &Summary) -> String {
         .take(LINES)
         .collect();
     if lines.is_empty() {
-        return "<section id=\"heat\">\n<h2>Who waits for what</h2>\n<p class=\"workload\">No line of memory went from core to core.</p>\n\
-                </section>\n"
-            .to_owned();
+        return format!(
+            "<section id=\"heat\">\n<h2>Who waits for what</h2>\n<p class=\"workload\">{}.</p>\n</section>\n",
+            escape(&capital(&summary.nothing_moved()))
+        );
     }
     // Without any waiting, say how often.
     let waiting = lines

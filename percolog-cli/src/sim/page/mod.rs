@@ -82,6 +82,14 @@ fn html(summary: &Summary) -> String {
             escape(&summary.unsimulated.join("; "))
         );
     }
+    for caveat in &summary.caveats {
+        let heading = caveat.kind.heading();
+        let _ = writeln!(
+            page,
+            "<p class=\"doubt\"><strong>{heading}:</strong> {}</p>",
+            escape(&caveat.text)
+        );
+    }
     page.push_str("</header>\n");
     page.push_str(&cards(summary));
     if let Some(scaling) = &summary.scaling {
@@ -158,7 +166,10 @@ fn cards(summary: &Summary) -> String {
                 "best",
                 "line-1",
                 format::ratio(gain.speedup),
-                format!("as fast if {what} cost nothing"),
+                match gain.note() {
+                    Some(note) => format!("as fast if {what} cost nothing ({note})"),
+                    None => format!("as fast if {what} cost nothing"),
+                },
             );
         }
     }

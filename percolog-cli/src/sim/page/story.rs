@@ -4,7 +4,7 @@ use std::fmt::Write;
 
 use percolog_sim::report::{LineSummary, PlaceSummary, SpanSummary};
 
-use super::text::{percent, short};
+use super::text::{capital, percent, short};
 use percolog_cli::format;
 use percolog_cli::html::escape;
 
@@ -38,8 +38,10 @@ pub(super) fn section(rank: usize, line: &LineSummary, line_size: u64) -> String
         };
         let _ = writeln!(
             section,
-            "<p class=\"what-if\">If {what} cost nothing, the program would be <strong>{}</strong> as fast.{}</p>",
+            "<p class=\"what-if\">If {what} cost nothing, the program would be <strong>{}</strong> as fast{}.{}</p>",
             format::ratio(gain.speedup),
+            gain.note()
+                .map_or_else(String::new, |note| format!(" ({note})")),
             free_lines(line.freed_with())
         );
     }
@@ -248,12 +250,4 @@ fn with_types(text: &str) -> String {
         })
         .collect::<Vec<_>>()
         .join(" ")
-}
-
-fn capital(text: &str) -> String {
-    let mut signs = text.chars();
-    match signs.next() {
-        Some(first) => first.to_uppercase().chain(signs).collect(),
-        None => String::new(),
-    }
 }

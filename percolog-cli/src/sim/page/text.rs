@@ -35,3 +35,12 @@ pub(super) fn short(text: &str, most: usize) -> String {
     short.push('…');
     short
 }
+
+/// With a capital letter, as at the beginning of a sentence.
+pub(super) fn capital(text: &str) -> String {
+    let mut signs = text.chars();
+    match signs.next() {
+        Some(first) => first.to_uppercase().chain(signs).collect(),
+        None => String::new(),
+    }
+}

@@ -46,6 +46,7 @@ fn snapshot(tally: &Tally) -> Snapshot<'_> {
         top_lines: 2,
         free: &[],
         free_lines: &[],
+        shared: Box::leak(Box::default()),
         tally,
         witness: Box::leak(Box::default()),
     }

@@ -178,6 +178,7 @@ impl Simulator {
         self.tally = Tally::new(self.settings.machine.cores);
         self.forget_calls_of_others(me);
         self.witness.forget_lines();
+        self.forget_shared();
         OWNER.store(me as u32 + 1, Ordering::SeqCst);
         HOT.set_holder(me as u32);
         self.update_limit();

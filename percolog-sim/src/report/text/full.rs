@@ -117,7 +117,8 @@ impl Summary {
 
     fn worst(&self, text: &mut String) {
         if self.lines.is_empty() {
-            let _ = writeln!(text, "\nno line of memory went from core to core");
+            text.push('\n');
+            paragraph(text, &self.nothing_moved(), "  ");
             return;
         }
         let shown = self.lines.len().min(LINES);

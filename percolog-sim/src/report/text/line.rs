@@ -2,7 +2,7 @@
 
 use super::WIDTH;
 use super::words::{cut, paragraph, percent, place, plural};
-use crate::report::findings::Suggestion;
+use crate::report::findings::{Suggestion, WhatIf};
 use crate::report::summary::LineSummary;
 use crate::report::users::UserPlace;
 
@@ -57,9 +57,10 @@ pub(super) fn line(
         paragraph(
             text,
             &format!(
-                "{INDENT}what if {} cost nothing: {:.1} times as fast{doubt}{}",
+                "{INDENT}what if {} cost nothing: {:.1} times as fast{doubt}{}{}",
                 line.freed(),
                 gain.speedup,
+                noted("; ", gain),
                 addresses(line.freed_with())
             ),
             &format!("{INDENT}  "),
@@ -72,6 +73,12 @@ pub(super) fn line(
         (_, None) => return,
     };
     paragraph(text, &format!("{INDENT}→ {words}"), &format!("{INDENT}  "));
+}
+
+/// What is to be said with a gain, behind `before`.
+pub(in crate::report) fn noted(before: &str, gain: WhatIf) -> String {
+    gain.note()
+        .map_or_else(String::new, |note| format!("{before}{note}"))
 }
 
 /// Which lines were free, if there were several: the first of them, for all have to be read on one screen.

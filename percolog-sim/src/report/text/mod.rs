@@ -9,6 +9,7 @@ mod full;
 mod line;
 mod words;
 
+pub(super) use line::noted;
 pub(super) use words::{decimals, grouped, plural, time};
 use words::{numbers, paragraph, percent, place};
 
@@ -38,10 +39,7 @@ impl Summary {
     /// What is in the way and what would take its place, as text: the conclusion first.
     #[must_use]
     pub fn to_advice(&self) -> String {
-        let mut text = String::new();
-        if !self.unsimulated.is_empty() {
-            self.not_simulated(&mut text);
-        }
+        let mut text = self.first_lines();
         paragraph(&mut text, &self.conclusion(), "");
         text.push('\n');
         self.heading(&mut text);
@@ -65,11 +63,7 @@ impl Summary {
     }
 
     fn text(&self, full: bool) -> String {
-        let mut text = String::new();
-        // First what the figures say nothing about: nobody should have read them before.
-        if !self.unsimulated.is_empty() {
-            self.not_simulated(&mut text);
-        }
+        let mut text = self.first_lines();
         for free in &self.free {
             paragraph(
                 &mut text,
@@ -97,12 +91,20 @@ impl Summary {
         text
     }
 
-    fn not_simulated(&self, text: &mut String) {
-        paragraph(
-            text,
-            &format!("NOT SIMULATED: {}", self.unsimulated.join("; ")),
-            "  ",
-        );
+    /// What the figures say nothing about, as text: what was not simulated, and all [caveats](super::Caveat). Empty if there is
+    /// nothing to say. Every report begins with it: nobody should read the figures before.
+    #[must_use]
+    pub fn first_lines(&self) -> String {
+        let mut text = String::new();
+        if !self.unsimulated.is_empty() {
+            let all = self.unsimulated.join("; ");
+            paragraph(&mut text, &format!("NOT SIMULATED: {all}"), "  ");
+        }
+        for caveat in &self.caveats {
+            let line = format!("{}: {}", caveat.kind.heading(), caveat.text);
+            paragraph(&mut text, &line, "  ");
+        }
+        text
     }
 
     fn heading(&self, text: &mut String) {
@@ -221,7 +223,7 @@ impl Summary {
 
     fn contended(&self, text: &mut String) {
         if self.lines.is_empty() {
-            text.push_str("no line of memory went from core to core\n");
+            paragraph(text, &self.nothing_moved(), "  ");
             return;
         }
         if self.culprits(1).next().is_none() {
@@ -393,6 +395,32 @@ mod tests {
             advice.starts_with("It stops growing at 2 cores: 56 % of the time goes into waiting"),
             "{advice}"
         );
+    }
+
+    #[test]
+    fn a_gain_of_a_lock_says_what_it_leaves_out() {
+        let mut report = report(1);
+        let said = "a lock: its transfers are spared, not the waiting for its holder";
+        let texts = |report: &Summary| {
+            [
+                report.to_text(),
+                report.to_full_text(),
+                report.to_advice(),
+                report.conclusion(),
+            ]
+            .map(|text| text.split_whitespace().collect::<Vec<_>>().join(" "))
+        };
+        for text in texts(&report) {
+            assert!(!text.contains(said), "{text}");
+        }
+        let gain = report.lines[0].what_if.as_mut().expect("it is known");
+        gain.transfers_only = true;
+        for text in texts(&report) {
+            assert!(text.contains(said), "{text}");
+        }
+        for line in report.to_text().lines() {
+            assert!(line.chars().count() <= WIDTH, "{line}");
+        }
     }
 
     #[test]

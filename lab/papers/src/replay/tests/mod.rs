@@ -372,7 +372,10 @@ fn processes_that_loop_have_threads_of_their_own_with_their_children() {
 fn a_plan_holds_so_many_entries_and_no_more() {
     let trace = family(4, 100);
     let entries = trace.info().subsystems[0].entered as usize;
-    let plan = |most| plan::Plan::new(&trace, Subsystem::Files, None, most);
-    assert!(plan(entries).is_some());
-    assert!(plan(entries - 1).is_none());
+    let plan = |entries| {
+        let most = plan::Most::of_entries(entries);
+        plan::Plan::new(&trace, Subsystem::Files, None, most)
+    };
+    assert!(plan(entries).is_ok());
+    assert!(plan(entries - 1).is_err());
 }

@@ -18,6 +18,10 @@ pub(super) struct Book {
     last: Option<(u32, Entry)>,
     /// Objects of memory: how many entries each has, and who made it.
     memory: Vec<(usize, u32)>,
+    /// How many entries each object has now.
+    alive: Vec<u32>,
+    /// How many entries the reads have found at their objects, all together.
+    pub(super) looked_at: u64,
     /// Objects of memory that were empty once, by who made them.
     empty: Vec<Vec<u32>>,
 }
@@ -32,6 +36,8 @@ impl Book {
             process: 0,
             last: None,
             memory: Vec::new(),
+            alive: Vec::new(),
+            looked_at: 0,
             empty: Vec::new(),
         }
     }
@@ -51,6 +57,10 @@ impl Book {
             identity,
         };
         self.known.push((object, entry));
+        if self.alive.len() <= object as usize {
+            self.alive.resize(object as usize + 1, 0);
+        }
+        self.alive[object as usize] += 1;
         self.updates.push(Update::Enter { object, entry });
         self.last = Some((object, entry));
         if let Some((entries, _)) = self.memory.get_mut(object as usize) {
@@ -63,6 +73,7 @@ impl Book {
     pub(super) fn go(&mut self, identity: u32) {
         let (object, entry) = self.known[identity as usize];
         self.updates.push(Update::Leave { object, entry });
+        self.alive[object as usize] -= 1;
         self.last = Some((object, entry));
         if let Some((entries, maker)) = self.memory.get_mut(object as usize) {
             *entries -= 1;
@@ -79,6 +90,8 @@ impl Book {
     /// Somebody reads.
     pub(super) fn read(&mut self, object: u32, argument: u64) {
         self.updates.push(Update::Read { object, argument });
+        let alive = self.alive.get(object as usize);
+        self.looked_at += 1 + alive.map_or(0, |alive| u64::from(*alive));
     }
 
     /// A read of the object that something came to or went from last, of a kind that takes nothing away from

@@ -2,10 +2,10 @@
 
 use super::book::Book;
 use super::descriptors::{Opened, Tables};
-use super::{Plan, Step, Update};
+use super::{Most, Plan, Step, Update};
 use crate::address_space::{AddressSpace, Region};
 use crate::subsystem::Subsystem;
-use crate::trace::{Action, Backing, Event, Shares, Trace};
+use crate::trace::{Action, Backing, Event, Shares, Trace, TraceError};
 use std::num::NonZeroU64;
 
 /// A recorded process or thread.
@@ -48,13 +48,13 @@ struct Follower {
     started_by: Vec<Option<usize>>,
 }
 
-/// The plan of a trace, or `None` where it amounts to more than `most`.
+/// The plan of a trace, unless it amounts to more than `most`.
 pub(super) fn follow(
     trace: &Trace,
     subsystem: Subsystem,
     truncate_every: Option<NonZeroU64>,
-    most: usize,
-) -> Option<Plan> {
+    most: Most,
+) -> Result<Plan, TraceError> {
     let mut follower = Follower::new(trace, subsystem);
     let mut steps = Vec::with_capacity(trace.events().len());
     for (number, event) in trace.events().iter().enumerate() {
@@ -63,8 +63,13 @@ pub(super) fn follow(
         if truncate_every.is_some_and(|every| (number as u64 + 1).is_multiple_of(every.get())) {
             follower.book.read_last(subsystem);
         }
-        if follower.book.entries().max(follower.tables.copies) > most {
-            return None;
+        if follower.book.entries().max(follower.tables.copies) > most.entries {
+            return Err(TraceError::TooLarge { most: most.entries });
+        }
+        if follower.book.looked_at > most.looked_at {
+            return Err(TraceError::TooMuchToRead {
+                most: most.looked_at,
+            });
         }
         let own_reads = follower.book.updates[updates..]
             .iter()
@@ -76,11 +81,12 @@ pub(super) fn follow(
             reads: own_reads > 0,
         });
     }
-    Some(Plan {
+    Ok(Plan {
         steps,
         started_by: follower.started_by,
         objects: follower.book.objects,
         entries: follower.book.entries(),
+        copies: follower.tables.copies,
         updates: follower.book.updates,
     })
 }

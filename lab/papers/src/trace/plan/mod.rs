@@ -8,7 +8,7 @@ mod descriptors;
 mod follow;
 
 use crate::subsystem::{Entry, Subsystem};
-use crate::trace::Trace;
+use crate::trace::{MAX_LOOKED_AT, Trace, TraceError};
 use std::num::NonZeroU64;
 use std::ops::Range;
 
@@ -53,17 +53,43 @@ pub(crate) struct Plan {
     objects: usize,
     /// How many entries ever come.
     entries: usize,
+    /// How many descriptors are copied.
+    copies: usize,
+}
+
+/// How much a plan may come to.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Most {
+    entries: usize,
+    looked_at: u64,
+}
+
+impl Most {
+    /// So many entries and copies of descriptors.
+    pub(crate) fn of_entries(entries: usize) -> Most {
+        Most {
+            entries,
+            looked_at: MAX_LOOKED_AT,
+        }
+    }
+
+    const ANY: Most = Most {
+        entries: usize::MAX,
+        looked_at: u64::MAX,
+    };
 }
 
 impl Plan {
-    /// The plan of a trace that amounts to no more than `most` entries and copies of descriptors; `None` when
-    /// there are more.
+    /// The plan of a trace that amounts to no more than `most`.
+    ///
+    /// # Errors
+    /// When there is more.
     pub(crate) fn new(
         trace: &Trace,
         subsystem: Subsystem,
         truncate_every: Option<NonZeroU64>,
-        most: usize,
-    ) -> Option<Plan> {
+        most: Most,
+    ) -> Result<Plan, TraceError> {
         follow::follow(trace, subsystem, truncate_every, most)
     }
 
@@ -73,9 +99,9 @@ impl Plan {
         subsystem: Subsystem,
         truncate_every: Option<NonZeroU64>,
     ) -> Plan {
-        match Plan::new(trace, subsystem, truncate_every, usize::MAX) {
-            Some(plan) => plan,
-            None => unreachable!("there are not more entries than usize::MAX"),
+        match Plan::new(trace, subsystem, truncate_every, Most::ANY) {
+            Ok(plan) => plan,
+            Err(_) => unreachable!("there is never more than the largest numbers"),
         }
     }
 
@@ -119,6 +145,11 @@ impl Plan {
     /// How many entries ever come.
     pub(crate) fn entries(&self) -> usize {
         self.entries
+    }
+
+    /// How many entries or copies of descriptors there are, whichever are more.
+    pub(crate) fn amount(&self) -> usize {
+        self.entries.max(self.copies)
     }
 
     /// From the step `first` on, how many entries come or go, and how many reads there are.

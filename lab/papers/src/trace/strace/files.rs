@@ -13,6 +13,8 @@ const OWN: &str = "/usr/local/";
 pub(super) struct Files {
     numbers: HashMap<Vec<u8>, u32>,
     files: Vec<File>,
+    /// How long all their paths are.
+    path_bytes: u64,
     /// Whether there is such a file, as far as is known.
     exist: Vec<Option<bool>>,
     names: Names,
@@ -25,6 +27,7 @@ impl Files {
         Files {
             numbers: HashMap::new(),
             files: Vec::new(),
+            path_bytes: 0,
             exist: Vec::new(),
             names,
             key: RandomState::new(),
@@ -37,6 +40,7 @@ impl Files {
             return number;
         }
         let number = self.files.len() as u32;
+        self.path_bytes += path.len() as u64;
         self.numbers.insert(path.to_vec(), number);
         self.files.push(File {
             kind: kind(path),
@@ -44,6 +48,11 @@ impl Files {
         });
         self.exist.push(None);
         number
+    }
+
+    /// How long the paths of all files are.
+    pub(super) fn path_bytes(&self) -> u64 {
+        self.path_bytes
     }
 
     /// The number of the program at `path`.

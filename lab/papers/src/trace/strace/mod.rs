@@ -94,6 +94,7 @@ pub fn parse(
         if let Err(why) = tracker.follow(entry) {
             misread.push((entry.line, why));
         }
+        tracker.check()?;
     }
     let (files, events) = tracker.finish();
     misread.sort_by_key(|&(line, _)| line);

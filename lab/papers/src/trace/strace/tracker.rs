@@ -6,6 +6,8 @@ use super::files::{Files, is_mappable, join};
 use super::lines::{Child, Entry, Log, Text};
 use crate::address_space::{AddressSpace, Ledger, Region};
 use crate::trace::event::{Action, Backing, Event, File, Names, Shares};
+use crate::trace::format::{LONGEST_TABLE, MOST_EVENTS};
+use crate::trace::{MAX_MAPPINGS, TraceError};
 use std::cell::RefCell;
 use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::ffi::OsStr;
@@ -35,6 +37,16 @@ struct Task {
     space: Common<Space>,
     descriptors: Common<Descriptors>,
     directory: Common<Vec<u8>>,
+}
+
+impl Task {
+    /// How much of what it has is a copy for it alone.
+    fn size(&self, shares: Shares, directory: bool) -> usize {
+        let of = |shared: bool, size: usize| if shared { 0 } else { size };
+        of(shares.memory, self.space.borrow().mappings.len())
+            + of(shares.descriptors, self.descriptors.borrow().len())
+            + of(directory, self.directory.borrow().len() / 32)
+    }
 }
 
 /// An address space. Identities do not matter here; the replay gives them out.
@@ -69,6 +81,12 @@ impl Ledger<Backing> for Nobody {
 /// What an entry could not be followed for.
 type Problem = &'static str;
 
+/// A folder can lie deeper, but then no call tells its path (`PATH_MAX`).
+const LONGEST_FOLDER: usize = 4096;
+
+/// So many births can be under way at once; of more, the oldest are taken for over.
+const MOST_OPEN: usize = 1 << 10;
+
 const RANGE: Problem = "a range that 64 bits do not hold";
 const LENGTH: Problem = "a length that 64 bits do not hold";
 
@@ -90,6 +108,8 @@ pub(super) struct Tracker<'l, P> {
     open: Vec<usize>,
     first: u64,
     time: u64,
+    /// How many mappings, descriptors and parts of folders' names were copied for new tasks.
+    copied: usize,
 }
 
 impl<'l, P: FnMut(&Path) -> Option<Program>> Tracker<'l, P> {
@@ -114,6 +134,7 @@ impl<'l, P: FnMut(&Path) -> Option<Program>> Tracker<'l, P> {
             open: Vec::new(),
             first: log.entries.first().map_or(0, |entry| entry.time),
             time: 0,
+            copied: 0,
         }
     }
 
@@ -155,6 +176,9 @@ impl<'l, P: FnMut(&Path) -> Option<Program>> Tracker<'l, P> {
                     self.look(pid, &path, Some(true));
                 }
                 if let Some(task) = self.tasks.get(&pid) {
+                    if path.len() > LONGEST_FOLDER {
+                        return Err("a folder whose path is longer than the kernel says any");
+                    }
                     *task.directory.borrow_mut() = path;
                 }
             }
@@ -213,7 +237,12 @@ impl<'l, P: FnMut(&Path) -> Option<Program>> Tracker<'l, P> {
                     self.emit(pid, Action::Unlink { file });
                 }
             }
-            What::BirthBegins(birth) => self.open.push(*birth),
+            What::BirthBegins(birth) => {
+                if self.open.len() == MOST_OPEN {
+                    self.open.remove(0);
+                }
+                self.open.push(*birth);
+            }
             What::BirthEnds(birth) => {
                 let awaited = self.open.contains(birth);
                 self.open.retain(|open| open != birth);
@@ -241,6 +270,22 @@ impl<'l, P: FnMut(&Path) -> Option<Program>> Tracker<'l, P> {
             }
         }
         Ok(())
+    }
+
+    /// Refuses what no trace could hold, before there is much more of it.
+    pub(super) fn check(&self) -> Result<(), TraceError> {
+        if self.events.len() as u64 > MOST_EVENTS {
+            Err(TraceError::TooManyEvents { most: MOST_EVENTS })
+        } else if self.copied > MAX_MAPPINGS {
+            Err(TraceError::TooLarge { most: MAX_MAPPINGS })
+        } else if self.files.path_bytes() > LONGEST_TABLE {
+            Err(TraceError::Header(format!(
+                "the files' paths take more than {} MiB",
+                LONGEST_TABLE >> 20
+            )))
+        } else {
+            Ok(())
+        }
     }
 
     /// What was recorded. Who is still alive ends now.
@@ -343,6 +388,7 @@ impl<'l, P: FnMut(&Path) -> Option<Program>> Tracker<'l, P> {
             return;
         };
         self.next_task += 1;
+        self.copied += task.size(shares, directory);
         self.emit(
             parent,
             Action::Fork {

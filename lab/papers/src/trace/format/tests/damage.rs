@@ -143,7 +143,8 @@ fn headers_that_lie_are_refused() {
         let mut header = sample().header().clone();
         change(&mut header);
         let text = serde_json::to_vec(&header).expect("JSON");
-        Trace::from_bytes(&file(&text, &table, &blocks).expect("packed")).expect_err("a lie")
+        Trace::from_bytes(&file(&text, &table, &blocks, Compression::best()).expect("packed"))
+            .expect_err("a lie")
     };
     for change in [
         (|header| header.counts.map += 1) as fn(&mut Header),
@@ -184,7 +185,8 @@ fn headers_that_lie_are_refused() {
 fn parts_that_are_not_what_they_should_be_are_refused() {
     let (header, table, blocks) = unpacked();
     let refused = |header: &[u8], table: &[u8], blocks: &[(u32, Vec<u8>)]| {
-        Trace::from_bytes(&file(header, table, blocks).expect("packed")).expect_err("no trace")
+        Trace::from_bytes(&file(header, table, blocks, Compression::best()).expect("packed"))
+            .expect_err("no trace")
     };
     for text in [
         &b"{}"[..],

@@ -111,7 +111,7 @@ proptest! {
         if cuts {
             plain.truncate(cut.index(plain.len()));
         }
-        if let Ok(read) = Trace::from_bytes(&file(&header, &table, &blocks).expect("packed")) {
+        if let Ok(read) = Trace::from_bytes(&file(&header, &table, &blocks, Compression::best()).expect("packed")) {
             let again = Trace::from_bytes(&read.to_bytes().expect("written")).expect("read");
             prop_assert_eq!(again, read);
         }
