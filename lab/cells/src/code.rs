@@ -1,4 +1,4 @@
-//! How many lines of code a subsystem takes that is made by hand for each core, and behind a log.
+//! How many lines of code a subsystem takes that is made by hand for each core, and behind a log: all, and those that are changed of it.
 
 use percolog_papers::subsystem::sources;
 use percolog_papers::subsystem::{Implementation, Subsystem};
@@ -23,10 +23,14 @@ fn run(given: &mut Given) -> Result<Values, ProgramError> {
             (Implementation::Oplog.name(), Implementation::Oplog),
         ],
     )?;
-    let lines = sources::lines_of_code(subsystem, implementation).ok_or_else(|| {
+    let lines = sources::lines_of_code(subsystem, implementation)
+        .zip(sources::lines_changed(subsystem, implementation));
+    let (all, changed) = lines.ok_or_else(|| {
         ProgramError::Failed(format!(
             "nobody counts {subsystem} made of {implementation}"
         ))
     })?;
-    Ok(Values::default().with("code_lines", lines as f64))
+    Ok(Values::default()
+        .with("code_lines", all as f64)
+        .with("changed_lines", changed as f64))
 }

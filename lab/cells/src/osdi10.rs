@@ -3,6 +3,7 @@
 use std::num::NonZeroU64;
 
 use percolog_bench::in_use::{Load, Pattern};
+use percolog_bench::osdi10::Now;
 use percolog_bench::osdi10::backlog::{self, Arrivals, BacklogKind};
 use percolog_bench::osdi10::comparisons::{self, Lookup};
 use percolog_bench::osdi10::mounts::{self, TableKind};
@@ -12,7 +13,7 @@ use percolog_bench::peers::{
 use percolog_bench::runner::{Cell, RunError, Settings};
 use percolog_papers::subsystem::{Entry, Implementation, SharedObject, Subsystem, Visitor, visit};
 use percolog_validation::clock::{self, Stopwatch};
-use percolog_validation::crew::{self, CrewError, Shift, Work};
+use percolog_validation::crew::{self, CrewError, Did, Shift, Work};
 
 use super::{Given, Program, ProgramError, Values};
 
@@ -24,7 +25,7 @@ pub(super) const PROGRAMS: [Program; 5] = [
     },
     Program {
         name: "open-files",
-        about: "every thread opens a file of one file system and closes it again; all are listed after every `opens_per_walk` of a thread",
+        about: "every thread opens a file of one file system and closes it again; one thread lists all every `cycles_per_walk`",
         run: open_files,
     },
     Program {
@@ -34,7 +35,7 @@ pub(super) const PROGRAMS: [Program; 5] = [
     },
     Program {
         name: "mounts",
-        about: "every thread looks mounts up in a table that one thread changes now and then",
+        about: "every thread looks mounts up in a table that one thread changes every `cycles_per_change`",
         run: mounts,
     },
     Program {
@@ -77,11 +78,12 @@ fn work(given: &mut Given) -> Result<u64, ProgramError> {
 fn timed(
     given: &Given,
     run: impl FnOnce(Shift) -> Result<Work, CrewError>,
-) -> Result<Values, ProgramError> {
+) -> Result<(Values, Work), ProgramError> {
     let shift = given.shift();
     let time = Stopwatch::start();
     let work = run(shift).map_err(ProgramError::failed)?;
-    Ok(Values::of_work(&work, time.nanoseconds_of_a_cycle()))
+    let values = Values::of_work(&work, time.nanoseconds_of_a_cycle());
+    Ok((values, work))
 }
 
 fn open_files(given: &mut Given) -> Result<Values, ProgramError> {
@@ -90,24 +92,29 @@ fn open_files(given: &mut Given) -> Result<Values, ProgramError> {
         &Implementation::ALL.map(|implementation| (implementation.name(), implementation)),
     )?;
     let work = work(given)?;
-    let walks = given.optional_number("opens_per_walk", 0..=u64::MAX)?;
-    let walks = walks.and_then(NonZeroU64::new);
-    timed(given, |shift| {
-        let files = OpenFiles { shift, work, walks };
+    let cycles_per_walk = given.number("cycles_per_walk", 1..=1 << 40)?;
+    let (values, done) = timed(given, |shift| {
+        let files = OpenFiles {
+            shift,
+            work,
+            cycles_per_walk,
+        };
         // What does not serve this subsystem cannot start a thread either.
         visit(Subsystem::OpenFiles, implementation, files).unwrap_or_else(|| {
             Err(CrewError::Spawn(std::io::Error::other(format!(
                 "there is no list of open files of that kind: {implementation}"
             ))))
         })
-    })
+    })?;
+    Ok(values.counted("walk", done.rare))
 }
 
-/// Opens and closes, half of `work` cycles after each.
+/// Opens and closes, half of `work` cycles after each; the first thread walks the list now and then: by time, so that every list is walked
+/// equally often, however slow it is.
 struct OpenFiles {
     shift: Shift,
     work: u64,
-    walks: Option<NonZeroU64>,
+    cycles_per_walk: u64,
 }
 
 impl Visitor for OpenFiles {
@@ -116,8 +123,9 @@ impl Visitor for OpenFiles {
     fn visit<O: SharedObject>(self) -> Self::Output {
         let list = O::default();
         let (threads, half) = (self.shift.threads as u32, self.work / 2);
-        let work = crew::run(self.shift, |thread| {
-            let (list, mut identity, mut opens) = (&list, thread as u32, 0_u64);
+        let work = crew::run_counting(self.shift, |thread| {
+            let (list, mut identity) = (&list, thread as u32);
+            let mut walks = Now::and_then(self.cycles_per_walk);
             move || {
                 let (arrival, departure) = O::life(Entry {
                     offset: u64::from(identity),
@@ -131,12 +139,13 @@ impl Visitor for OpenFiles {
                 clock::spin(half);
                 list.leave(departure);
                 clock::spin(half);
-                opens += 1;
-                if self
-                    .walks
-                    .is_some_and(|walks| opens.is_multiple_of(walks.get()))
-                {
+                let walked = thread == 0 && walks.is_due();
+                if walked {
                     std::hint::black_box(list.read(0));
+                }
+                Did {
+                    operations: 1,
+                    rare: u64::from(walked),
                 }
             }
         })?;
@@ -155,7 +164,8 @@ fn comparisons(given: &mut Given) -> Result<Values, ProgramError> {
         ],
     )?;
     let work = work(given)?;
-    timed(given, |shift| comparisons::run(shift, lookup, work))
+    let (values, _) = timed(given, |shift| comparisons::run(shift, lookup, work))?;
+    Ok(values)
 }
 
 fn mounts(given: &mut Given) -> Result<Values, ProgramError> {
@@ -169,8 +179,12 @@ fn mounts(given: &mut Given) -> Result<Values, ProgramError> {
             ("percolog", TableKind::Percolog),
         ],
     )?;
-    let work = work(given)?;
-    timed(given, |shift| mounts::run(shift, kind, work))
+    let load = mounts::Load {
+        work: work(given)?,
+        cycles_per_change: given.number("cycles_per_change", 1..=1 << 40)?,
+    };
+    let (values, done) = timed(given, |shift| mounts::run(shift, kind, load))?;
+    Ok(values.counted("change", done.rare))
 }
 
 fn backlog(given: &mut Given) -> Result<Values, ProgramError> {
@@ -188,5 +202,31 @@ fn backlog(given: &mut Given) -> Result<Values, ProgramError> {
         &[("even", Arrivals::Even), ("uneven", Arrivals::Uneven)],
     )?;
     let work = work(given)?;
-    timed(given, |shift| backlog::run(shift, kind, arrivals, work))
+    let (values, _) = timed(given, |shift| backlog::run(shift, kind, arrivals, work))?;
+    Ok(values)
+}
+
+#[cfg(test)]
+mod tests {
+
+    #[test]
+    fn every_list_of_open_files_is_walked() {
+        for implementation in ["oplog-absorb", "ldu-percore", "mutex", "lockfree", "percpu"] {
+            // A busy machine may give the first thread no processor for the whole of a short time.
+            let walked = (0..8).any(|tries| {
+                let pairs = [
+                    "threads=2".to_owned(),
+                    "warm_up=20000".to_owned(),
+                    format!("cycles={}", 200_000_u64 << (2 * tries)),
+                    "work=100".to_owned(),
+                    "cycles_per_walk=5000".to_owned(),
+                    format!("implementation={implementation}"),
+                ];
+                let values = crate::run("open-files", pairs.iter().map(String::as_str));
+                let values = values.unwrap_or_else(|error| panic!("{implementation}: {error}"));
+                values.get("walk_count").is_some_and(|walks| walks > 0.0)
+            });
+            assert!(walked, "{implementation} is never walked");
+        }
+    }
 }

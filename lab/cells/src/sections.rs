@@ -23,7 +23,7 @@ fn run(given: &mut Given) -> Result<Values, ProgramError> {
     let percent = given.number("percent", 0..=100)?;
     let shift = given.shift();
     let time = Stopwatch::start();
-    let cell = simulated::run(kind, percent as u32, shift).map_err(ProgramError::failed)?;
+    let (cell, work) = simulated::run(kind, percent as u32, shift).map_err(ProgramError::failed)?;
     let megahertz = 1000.0 / time.nanoseconds_of_a_cycle();
     let (reads, updates) = (cell.reads, cell.updates);
     let number = reads.number + updates.number;
@@ -34,8 +34,16 @@ fn run(given: &mut Given) -> Result<Values, ProgramError> {
             Values::RATE,
             shift.threads as f64 * megahertz * 1e6 / mean.max(1.0),
         )
-        .with("operations", number as f64);
-    for (name, calls) in [("read", reads), ("update", updates)] {
+        .with(Values::OPERATIONS, number as f64)
+        .drifting(work.drift());
+    let wanted = [percent < 100, percent > 0];
+    for ((name, calls), wanted) in [("read", reads), ("update", updates)]
+        .into_iter()
+        .zip(wanted)
+    {
+        if wanted {
+            values = values.counted(name, calls.number);
+        }
         if calls.number > 0 {
             values = values
                 .with(

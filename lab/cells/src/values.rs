@@ -18,20 +18,20 @@ impl Values {
     /// How many times the operations of the first half of the time the second half had.
     pub const DRIFT: &'static str = "drift";
 
+    /// Operations that were counted.
+    pub const OPERATIONS: &'static str = "operations";
+
     /// What a cell of a duel gives: `rate`, `operations`, and `drift` where time is counted in cycles.
     #[must_use]
     pub fn of_cell(cell: &Cell) -> Self {
         let values = Self::default()
             .with(Self::RATE, cell.rate())
-            .with("operations", cell.operations as f64);
-        match cell.drift.filter(|drift| drift.is_finite()) {
-            Some(drift) => values.with(Self::DRIFT, drift),
-            None => values,
-        }
+            .with(Self::OPERATIONS, cell.operations as f64);
+        values.drifting(cell.drift)
     }
 
-    /// What a crew gives, a cycle of which takes so many nanoseconds: `rate`, `operations`, `cycles` (of a thread, for an operation), and
-    /// `p99_ns` if somebody looked.
+    /// What a crew gives, a cycle of which takes so many nanoseconds: `rate`, `operations`, `cycles` (of a thread, for an operation),
+    /// `drift` where a time was given, and `p99_ns` if somebody looked.
     #[must_use]
     pub fn of_work(work: &Work, nanoseconds_of_a_cycle: f64) -> Self {
         let values = Self::default()
@@ -44,12 +44,34 @@ impl Values {
                     work.rate() / 1000.0 / nanoseconds_of_a_cycle * 1e9
                 },
             )
-            .with("operations", work.operations as f64)
-            .with("cycles", work.cycles_per_operation());
+            .with(Self::OPERATIONS, work.operations as f64)
+            .with("cycles", work.cycles_per_operation())
+            .drifting(work.drift());
         match work.p99 {
             Some(p99) => values.with("p99_ns", p99 as f64 * nanoseconds_of_a_cycle),
             None => values,
         }
+    }
+
+    /// With how far the second half of the time is from the first, if that is known.
+    #[must_use]
+    pub fn drifting(self, drift: Option<f64>) -> Self {
+        match drift.filter(|drift| drift.is_finite()) {
+            Some(drift) => self.with(Self::DRIFT, drift),
+            None => self,
+        }
+    }
+
+    /// With how often something was done, as `NAME_count`: what was never done is not measured, nor compared.
+    #[must_use]
+    pub fn counted(self, name: &str, times: u64) -> Self {
+        self.with(&format!("{name}_count"), times as f64)
+    }
+
+    /// How often something was done, by name, where that was counted.
+    pub fn counts(&self) -> impl Iterator<Item = (&str, f64)> {
+        let all = self.0.iter();
+        all.filter_map(|(name, times)| Some((name.strip_suffix("_count")?, *times)))
     }
 
     /// One more.

@@ -1,4 +1,4 @@
-//! Every figure of the papers behind percolog, and every duel with what people use today: a catalogue of them, what runs them, and the
+//! Figures of the papers behind percolog, and every duel with what people use today: a catalogue of them, what runs them, and the
 //! page that shows them.
 //!
 //! What a cell of a figure runs is in `percolog-cells`; its program is started for each cell.

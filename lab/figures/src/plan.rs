@@ -44,6 +44,8 @@ pub struct Cell {
     pub parameters: BTreeMap<String, String>,
     /// How often: once, if it is simulated, since it would be the same again.
     pub repetitions: u32,
+    /// The version of the experiment.
+    pub revision: u32,
 }
 
 impl Cell {
@@ -159,7 +161,21 @@ fn cell(figure: &Figure, contender: &Contender, size: Size, x: u64, row: Option<
         program: contender.program.clone(),
         parameters,
         repetitions,
+        revision: figure.revision.number,
     }
+}
+
+/// The cell of a place of a figure, by the contender's name; nothing if there is no such contender.
+#[must_use]
+pub(crate) fn cell_of(
+    figure: &Figure,
+    size: Size,
+    contender: &str,
+    x: u64,
+    row: Option<u64>,
+) -> Option<Cell> {
+    let contender = figure.contenders.iter().find(|one| one.name == contender)?;
+    Some(cell(figure, contender, size, x, row))
 }
 
 #[cfg(test)]

@@ -181,7 +181,10 @@ fn parameters_that_make_no_sense_are_refused() {
         &["source=exim", "events=10", "implementation=spinlock"],
     );
     assert!(error.contains("there is no spinlock"), "{error}");
-    let error = refused("open-files", &["implementation=spinlock", "work=1"]);
+    let error = refused(
+        "open-files",
+        &["implementation=spinlock", "work=1", "cycles_per_walk=1000"],
+    );
     assert!(error.contains("spinlock"), "{error}");
     let error = refused("mappings", &["database=kernel", "space=own"]);
     assert!(error.contains("one space for all threads"), "{error}");

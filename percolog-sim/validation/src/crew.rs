@@ -36,6 +36,10 @@ pub struct Work {
     pub cycles: u64,
     /// All operations, those of the warm-up included: what the final state must show.
     pub all: u64,
+    /// How many of [`operations`](Self::operations) began in the second half of the counted time; nothing where no time was given.
+    pub later: Option<u64>,
+    /// Rare things that counted calls did besides their operations, of which they [told](Did).
+    pub rare: u64,
     /// Cycles within which 99 of 100 counted calls ended, if somebody [looked](Watch).
     pub p99: Option<u64>,
 }
@@ -59,6 +63,14 @@ impl Work {
         }
     }
 
+    /// How many times the operations of the first half of the time the second half had; nothing where there were none.
+    #[must_use]
+    pub fn drift(&self) -> Option<f64> {
+        let later = self.later?;
+        let drift = later as f64 / (self.operations - later) as f64;
+        drift.is_finite().then_some(drift)
+    }
+
     /// Operations in a thousand cycles, by all threads together.
     #[must_use]
     pub fn rate(&self) -> f64 {
@@ -70,10 +82,13 @@ impl fmt::Display for Work {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(
             f,
-            "threads={} operations={} cycles={} all={}",
-            self.threads, self.operations, self.cycles, self.all
+            "threads={} operations={} cycles={} all={} rare={}",
+            self.threads, self.operations, self.cycles, self.all, self.rare
         )?;
-        self.p99.map_or(Ok(()), |p99| write!(f, " p99={p99}"))
+        for (name, value) in [("later", self.later), ("p99", self.p99)] {
+            value.map_or(Ok(()), |value| write!(f, " {name}={value}"))?;
+        }
+        Ok(())
     }
 }
 
@@ -107,6 +122,8 @@ impl std::str::FromStr for Work {
             operations: value("operations")?,
             cycles: value("cycles")?,
             all: value("all")?,
+            later: value("later").ok(),
+            rare: value("rare")?,
             p99: value("p99").ok(),
         })
     }
@@ -186,6 +203,25 @@ impl Gate {
     }
 }
 
+/// What a call did: its operations, and rare things besides.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Did {
+    /// How many operations it was.
+    pub operations: u64,
+    /// How many rare things it did besides, as a change of what others look up.
+    pub rare: u64,
+}
+
+impl From<u64> for Did {
+    #[inline]
+    fn from(operations: u64) -> Self {
+        Self {
+            operations,
+            rare: 0,
+        }
+    }
+}
+
 /// A call of a thread's operation: between two looks at the clock, in cycles.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Call {
@@ -244,7 +280,7 @@ where
         let mut operation = prepare(number);
         move || {
             operation();
-            1
+            1_u64
         }
     })
 }
@@ -253,10 +289,11 @@ where
 ///
 /// # Errors
 /// As [`run`].
-pub fn run_counting<P, O>(shift: Shift, prepare: P) -> Result<Work, CrewError>
+pub fn run_counting<P, O, D>(shift: Shift, prepare: P) -> Result<Work, CrewError>
 where
     P: Fn(usize) -> O + Sync,
-    O: FnMut() -> u64,
+    O: FnMut() -> D,
+    D: Into<Did>,
 {
     let (work, _) = run_watched(shift, || (), prepare)?;
     Ok(work)
@@ -266,14 +303,15 @@ where
 ///
 /// # Errors
 /// As [`run`].
-pub fn run_watched<P, O, W>(
+pub fn run_watched<P, O, D, W>(
     shift: Shift,
     watch: impl Fn() -> W + Sync,
     prepare: P,
 ) -> Result<(Work, Vec<W>), CrewError>
 where
     P: Fn(usize) -> O + Sync,
-    O: FnMut() -> u64,
+    O: FnMut() -> D,
+    D: Into<Did>,
     W: Watch,
 {
     let hired = Barrier::new(shift.threads);
@@ -313,7 +351,7 @@ where
         let mut all = 1;
         let mut before = clock::cycles();
         let mut call = || {
-            let operations = operation();
+            let Did { operations, rare } = operation().into();
             all += 1;
             let call = Call {
                 from: before,
@@ -321,10 +359,10 @@ where
                 operations,
             };
             before = call.to;
-            call
+            (call, rare)
         };
         let last = loop {
-            let last = call();
+            let (last, _) = call();
             if last.to >= counted {
                 break last;
             }
@@ -332,12 +370,17 @@ where
         watch.across_the_beginning(last);
         percolog_roi::begin();
         // What begins within the time counts: not the call across its beginning, but the one across its end.
-        let (mut operations, mut now) = (0, last.to);
-        while now < finished {
-            let counted = call();
-            operations += counted.operations;
-            now = counted.to;
-            watch.took(counted);
+        let (mut operations, mut earlier, mut rare, mut now) = (0, 0, 0, last.to);
+        // A half after the other: which one a call is of is not asked for each.
+        for end in [counted.midpoint(finished), finished] {
+            earlier = operations;
+            while now < end {
+                let (counted, besides) = call();
+                operations += counted.operations;
+                rare += besides;
+                now = counted.to;
+                watch.took(counted);
+            }
         }
         percolog_roi::end(operations);
         let work = Work {
@@ -345,6 +388,8 @@ where
             operations,
             cycles: shift.cycles,
             all,
+            later: Some(operations - earlier),
+            rare,
             p99: None,
         };
         (work, watch)
@@ -370,6 +415,8 @@ where
             operations: 0,
             cycles: 0,
             all: 0,
+            later: Some(0),
+            rare: 0,
             p99: None,
         };
         let mut watches = Vec::with_capacity(shift.threads);
@@ -381,6 +428,8 @@ where
             total.operations += own.operations;
             total.cycles += own.cycles;
             total.all += own.all;
+            total.rare += own.rare;
+            total.later = total.later.zip(own.later).map(|(all, own)| all + own);
         }
         Ok((total, watches))
     })
@@ -440,7 +489,7 @@ mod tests {
             cycles: 500_000,
         };
         let (work, seen) =
-            run_watched(shift, Seen::default, |_| || 3).expect("threads can be started");
+            run_watched(shift, Seen::default, |_| || 3_u64).expect("threads can be started");
         let mut operations = 0;
         for seen in &seen {
             let [across] = seen.across[..] else {
@@ -456,6 +505,30 @@ mod tests {
             operations += seen.took.iter().map(|call| call.operations).sum::<u64>();
         }
         assert_eq!(work.operations, operations);
+    }
+
+    #[test]
+    fn rare_things_and_the_second_half_are_counted() {
+        let shift = Shift {
+            threads: 2,
+            warm_up: 50_000,
+            cycles: 500_000,
+        };
+        let work = run_counting(shift, |_| {
+            let mut calls = 0_u64;
+            move || {
+                calls += 1;
+                Did {
+                    operations: 2,
+                    rare: u64::from(calls.is_multiple_of(4)),
+                }
+            }
+        })
+        .expect("threads can be started");
+        let calls = work.operations / 2;
+        // Each thread has begun its fours elsewhere.
+        assert!(work.rare.abs_diff(calls / 4) <= 2, "{work}");
+        assert!(work.later.is_some_and(|later| later <= work.operations));
     }
 
     #[test]
@@ -476,15 +549,21 @@ mod tests {
             operations: 1000,
             cycles: 8000,
             all: 1200,
+            later: None,
+            rare: 0,
             p99: None,
         };
         assert_eq!(work.to_string().parse(), Ok(work));
+        assert_eq!(work.drift(), None);
         let watched = Work {
+            later: Some(600),
+            rare: 3,
             p99: Some(77),
             ..work
         };
         assert_eq!(watched.to_string().parse(), Ok(watched));
         assert!((work.rate() - 500.0).abs() < 1e-9);
+        assert_eq!(watched.drift(), Some(1.5));
         for wrong in [
             "",
             "threads=1 operations=2 cycles=3",

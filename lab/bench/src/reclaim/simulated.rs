@@ -17,7 +17,7 @@ use super::node::{Account, Node};
 use super::trace::{BLOCK, Part, Trace};
 use super::{Handle, Reclaimer, ReclaimerKind, Visitor};
 use percolog_validation::clock;
-use percolog_validation::crew::{self, CrewError, Shift};
+use percolog_validation::crew::{self, CrewError, Shift, Work};
 
 /// The calls of one kind of operation.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
@@ -100,11 +100,15 @@ impl FromStr for Cell {
     }
 }
 
-/// Runs one cell with so many percent of updates.
+/// Runs one cell with so many percent of updates; gives what the crew says of it, too.
 ///
 /// # Errors
 /// A thread could not be started, or objects were not freed, or freed twice.
-pub fn run(kind: ReclaimerKind, percent_updates: u32, shift: Shift) -> Result<Cell, CrewError> {
+pub fn run(
+    kind: ReclaimerKind,
+    percent_updates: u32,
+    shift: Shift,
+) -> Result<(Cell, Work), CrewError> {
     // Longer than the run for most; a thread that comes to the end of its part begins it again.
     let operations = shift.threads << 16;
     kind.accept(Run {
@@ -119,7 +123,7 @@ struct Run {
 }
 
 impl Visitor for Run {
-    type Output = Result<Cell, CrewError>;
+    type Output = Result<(Cell, Work), CrewError>;
 
     fn visit<R: Reclaimer>(self) -> Self::Output {
         // On lines of their own, as everything that threads share here.
@@ -158,10 +162,11 @@ impl Visitor for Run {
             return work.checked(0, 1).map(|_| unreachable!("zero is not one"));
         }
         let [reads, updates] = all.into_inner().unwrap_or_else(PoisonError::into_inner);
-        Ok(Cell {
+        let cell = Cell {
             reads: calls(&reads),
             updates: calls(&updates),
-        })
+        };
+        Ok((cell, work))
     }
 }
 
@@ -281,7 +286,7 @@ mod tests {
         let mut cells = (0..8).map(|tries| {
             let cycles = SHIFT.cycles << (2 * tries);
             let cell = run(kind, percent, Shift { cycles, ..SHIFT });
-            cell.unwrap_or_else(|error| panic!("{kind:?}: {error}"))
+            cell.unwrap_or_else(|error| panic!("{kind:?}: {error}")).0
         });
         let done = cells.find(is_done);
         done.unwrap_or_else(|| panic!("{kind:?} does nothing"))

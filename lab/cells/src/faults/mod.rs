@@ -50,10 +50,7 @@ fn faults(given: &mut Given) -> Result<Values, ProgramError> {
     let pages = given
         .optional_number("pages", 1..=1 << 20)?
         .unwrap_or(PAGES);
-    let in_parts = FileKind::Partitioned {
-        masters: given.threads as u32,
-        shift: percolog_papers::faults::workloads::segment(pages).trailing_zeros(),
-    };
+    let in_parts = work.parts(given.threads, pages);
     let choice = Choice {
         process: given.choice_or_first("process", &kinds)?,
         region: given.choice_or_first("region", &kinds)?,

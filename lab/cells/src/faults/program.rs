@@ -6,10 +6,10 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread;
 
 use percolog_papers::counters::Counting;
-use percolog_papers::faults::Choice;
 use percolog_papers::faults::workloads::{
-    Change, Grep, Memclone, Regions, Workload, WorkloadError, ZeroFill, system,
+    Change, Grep, Memclone, Regions, Workload, WorkloadError, ZeroFill, segment, system,
 };
+use percolog_papers::faults::{Choice, FileKind};
 use percolog_validation::clock;
 use percolog_validation::crew::{self, Shift};
 
@@ -47,10 +47,29 @@ pub(super) fn requests(
     Ok(work.checked(counted, work.all)?)
 }
 
-/// Regions that are mapped or unmapped: few, since a process finds them one after the other.
-const REGIONS: u64 = 16;
+/// Regions that are mapped or unmapped, one in each round.
+const REGIONS: u64 = 120;
+
+/// Tables of a file that all threads use, if it is in parts: a fixed number, as in the paper; as many as the largest of its machines has cores.
+const TABLES: u32 = 24;
+
+/// The power of two that says how many pages lie in one of its tables side by side: fewer than one thread touches, so that threads meet.
+const RUN: u32 = 2;
 
 impl Work {
+    /// How files are in parts here, among so many threads of so many pages each.
+    pub(super) fn parts(self, threads: usize, pages: u64) -> FileKind {
+        let (masters, shift) = match self {
+            // The file of all threads.
+            Self::Modified | Self::Grep => (TABLES, RUN),
+            // A file has one page.
+            Self::Regions(_) => (1, 0),
+            // A file is one thread's.
+            Self::Memclone | Self::Bound => (threads as u32, segment(pages).trailing_zeros()),
+        };
+        FileKind::Partitioned { masters, shift }
+    }
+
     /// Has so many threads do it, with so many pages each.
     pub(super) fn run(
         self,
@@ -86,40 +105,43 @@ fn work<W: Workload>(workload: W, threads: usize) -> Result<crew::Work, Box<dyn 
         percolog_roi::core(thread);
         // Who fails goes on to the next barrier: others wait there.
         let mut result = workload.warm_up(thread);
-        barrier.wait();
-        result = result.and_then(|()| workload.prepare(thread));
-        barrier.wait();
-        result = result.and_then(|()| workload.approach(thread));
-        if barrier.wait().is_leader() {
-            start.store(clock::cycles() + HEAD_START, Ordering::Relaxed);
-        }
-        // Relaxed: a number, and nothing else, is handed over.
-        let start = loop {
-            match start.load(Ordering::Relaxed) {
-                0 => std::hint::spin_loop(),
-                start => break start,
+        let (mut faults, mut cycles, mut started) = (0, 0, 0);
+        for _ in 0..workload.rounds() {
+            barrier.wait();
+            result = result.and_then(|()| workload.prepare(thread));
+            barrier.wait();
+            result = result.and_then(|()| workload.approach(thread));
+            if barrier.wait().is_leader() {
+                start.store(clock::cycles() + HEAD_START, Ordering::Relaxed);
             }
-        };
-        clock::meet(start);
-        let done = if workload.runs(thread) {
-            percolog_roi::begin();
-            let before = clock::cycles();
-            let faults = result.and_then(|()| workload.run(thread));
-            let cycles = clock::cycles().wrapping_sub(before);
-            percolog_roi::end(faults.as_ref().map_or(0, |faults| *faults));
-            faults.map(|faults| (faults, cycles))
-        } else {
-            result.map(|()| (0, 0))
-        };
+            // Relaxed: a number, and nothing else, is handed over. That of the round before is still there.
+            started = loop {
+                match start.load(Ordering::Relaxed) {
+                    start if start == started => std::hint::spin_loop(),
+                    start => break start,
+                }
+            };
+            clock::meet(started);
+            if workload.runs(thread) {
+                percolog_roi::begin();
+                let before = clock::cycles();
+                let run = result.and_then(|()| workload.run(thread));
+                cycles += clock::cycles().wrapping_sub(before);
+                percolog_roi::end(run.as_ref().map_or(0, |faults| *faults));
+                result = run.map(|run| faults += run);
+            }
+        }
         // A thread that ends gives back what it had of the process, beside what others still read.
         barrier.wait();
-        done
+        result.map(|()| (faults, cycles))
     };
     let mut total = crew::Work {
         threads,
         operations: 0,
         cycles: 0,
         all: 0,
+        later: None,
+        rare: 0,
         p99: None,
     };
     thread::scope(|scope| -> Result<(), Box<dyn Error>> {
@@ -139,4 +161,42 @@ fn work<W: Workload>(workload: W, threads: usize) -> Result<crew::Work, Box<dyn 
     total.all = total.operations;
     workload.end()?;
     Ok(total)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::collections::BTreeSet;
+
+    #[test]
+    fn threads_of_one_file_meet_in_its_tables_and_a_page_has_one() {
+        let tables = |work: Work, pages: std::ops::Range<u64>| -> BTreeSet<u64> {
+            let FileKind::Partitioned { masters, shift } = work.parts(24, 80) else {
+                panic!("it is in parts");
+            };
+            let table = |page: u64| (page >> shift) % u64::from(masters);
+            pages.map(table).collect()
+        };
+        let part = segment(80);
+        let (one, other) = (
+            tables(Work::Modified, 0..80),
+            tables(Work::Modified, part..part + 80),
+        );
+        assert!(one.intersection(&other).count() > 10);
+        let regions = Work::Regions(Change::Unmap).parts(24, 80);
+        assert!(matches!(regions, FileKind::Partitioned { masters: 1, .. }));
+    }
+
+    #[test]
+    fn a_region_is_unmapped_in_each_round() {
+        for change in [Change::Map, Change::Unmap, Change::UnmapTouched] {
+            let work = Work::Regions(change);
+            let choice = Choice {
+                file: work.parts(2, 1),
+                ..Choice::DISTRIBUTED
+            };
+            let done = work.run(choice, 2, 1).expect("there is room");
+            assert_eq!(done.operations, REGIONS, "{change:?}");
+        }
+    }
 }

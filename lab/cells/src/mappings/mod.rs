@@ -39,7 +39,7 @@ fn run(given: &mut Given) -> Result<Values, ProgramError> {
     let shift = given.shift();
     let time = Stopwatch::start();
     let requests = requests::papers(REQUESTS);
-    let cell =
+    let (cell, drift) =
         subjects::run(kind, own, simulated, &requests, shift).map_err(ProgramError::failed)?;
     let microseconds = time.nanoseconds_of_a_cycle() / 1000.0;
     let calls: u64 = cell.0.iter().map(|calls| calls.number).sum();
@@ -53,8 +53,10 @@ fn run(given: &mut Given) -> Result<Values, ProgramError> {
             Values::RATE,
             shift.threads as f64 * calls as f64 / (spent.max(1.0) * microseconds / 1e6),
         )
-        .with("operations", calls as f64);
+        .with(Values::OPERATIONS, calls as f64)
+        .drifting(drift);
     for (class, calls) in CLASSES.into_iter().zip(&cell.0) {
+        values = values.counted(class, calls.number);
         if calls.number > 0 {
             values = values
                 .with(&format!("{class}_us"), calls.mean * microseconds)

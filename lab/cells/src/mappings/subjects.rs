@@ -225,14 +225,14 @@ impl fmt::Display for Failed {
 
 impl Error for Failed {}
 
-/// Runs one cell: each thread goes through the requests, then gives everything back, and begins again.
+/// Runs one cell: each thread goes through the requests, then gives everything back, and begins again. Says how far it has drifted, too.
 pub(super) fn run(
     kind: Kind,
     own: bool,
     simulated: bool,
     requests: &[u32],
     shift: Shift,
-) -> Result<Cell, Box<dyn Error>> {
+) -> Result<(Cell, Option<f64>), Box<dyn Error>> {
     static NO_TLBS: Tlbs = Tlbs::new(0);
     let spaces = if own { shift.threads } else { 1 };
     // What a thread has at most, three times over; all of it can be in one address space.
@@ -288,7 +288,7 @@ fn on<M: MapUnmap, F: Extra<M>>(
     spaces: usize,
     requests: &[u32],
     shift: Shift,
-) -> Result<Cell, Box<dyn Error>> {
+) -> Result<(Cell, Option<f64>), Box<dyn Error>> {
     let spaces: Result<Vec<Space>, MapError> = (0..spaces).map(|_| database.create()).collect();
     let subject = Database {
         database,
@@ -298,10 +298,14 @@ fn on<M: MapUnmap, F: Extra<M>>(
     drive(&subject, requests, shift)
 }
 
-fn drive<S: Subject>(subject: &S, requests: &[u32], shift: Shift) -> Result<Cell, Box<dyn Error>> {
+fn drive<S: Subject>(
+    subject: &S,
+    requests: &[u32],
+    shift: Shift,
+) -> Result<(Cell, Option<f64>), Box<dyn Error>> {
     let all = Mutex::new(Times::new());
     let failed = Mutex::new(None);
-    crew::run(shift, |thread| {
+    let work = crew::run(shift, |thread| {
         let mut asker = Asker {
             subject,
             thread,
@@ -328,10 +332,8 @@ fn drive<S: Subject>(subject: &S, requests: &[u32], shift: Shift) -> Result<Cell
     if let Some(why) = failed.into_inner().unwrap_or_else(PoisonError::into_inner) {
         return Err(Failed(why).into());
     }
-    Ok(all
-        .into_inner()
-        .unwrap_or_else(PoisonError::into_inner)
-        .cell())
+    let all = all.into_inner().unwrap_or_else(PoisonError::into_inner);
+    Ok((all.cell(), work.drift()))
 }
 
 /// One thread.

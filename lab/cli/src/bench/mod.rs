@@ -234,6 +234,7 @@ fn cell(arguments: &Arguments, subject: &Subject, threads: usize) -> Cell {
         } else {
             arguments.repetitions
         },
+        revision: 1,
     }
 }
 

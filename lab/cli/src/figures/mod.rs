@@ -1,4 +1,4 @@
-//! `lab figures`: every figure of the papers and every duel with other libraries, made again, and the page that shows them.
+//! `lab figures`: figures of the papers and every duel with other libraries, made again, and the page that shows them.
 
 mod list;
 mod render;

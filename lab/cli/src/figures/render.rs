@@ -4,10 +4,10 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use percolog_figures::catalogue;
-use percolog_figures::findings::Shown;
+use percolog_figures::findings::{Shown, settling};
 use percolog_figures::page;
 use percolog_figures::run::Size;
-use percolog_figures::store::Store;
+use percolog_figures::store::{Found, Store};
 use serde::Serialize;
 
 use super::wrong::{wrong_name, wrong_store};
@@ -80,6 +80,44 @@ struct WrittenFigure {
     name: String,
     cells: usize,
     failed: usize,
+    /// Cells that are compared with nothing.
+    in_doubt: Vec<WrittenDoubt>,
+    /// Simulated cells that had not settled, of those of which it is known.
+    unsettled: usize,
+    settling_known: usize,
+}
+
+/// A cell that is compared with nothing.
+#[derive(Serialize)]
+struct WrittenDoubt {
+    contender: String,
+    x: u64,
+    row: Option<u64>,
+    why: String,
+}
+
+impl WrittenFigure {
+    fn of(shown: &Shown) -> Self {
+        let settling = settling(shown);
+        let failed = |found: &&Found| found.has_failed();
+        Self {
+            name: shown.figure.name.clone(),
+            cells: shown.results.cells.len(),
+            failed: shown.results.cells.iter().filter(failed).count(),
+            in_doubt: shown
+                .doubts()
+                .into_iter()
+                .map(|(found, doubt)| WrittenDoubt {
+                    contender: found.contender.clone(),
+                    x: found.x,
+                    row: found.row,
+                    why: doubt.to_string(),
+                })
+                .collect(),
+            unsettled: settling.unsettled.len(),
+            settling_known: settling.known,
+        }
+    }
 }
 
 /// Which figures are drawn as pictures by themselves, too. Those that are there already are made again in any case.
@@ -134,16 +172,7 @@ pub(super) fn page(
     let path = written.display().to_string();
     let verdict = page::verdict(&shown);
     if output.is_json() {
-        let figures = shown.iter().map(|one| WrittenFigure {
-            name: one.figure.name.clone(),
-            cells: one.results.cells.len(),
-            failed: one
-                .results
-                .cells
-                .iter()
-                .filter(|found| found.has_failed())
-                .count(),
-        });
+        let figures = shown.iter().map(WrittenFigure::of);
         return output.data(&Written {
             page: path,
             won: verdict.won,

@@ -48,6 +48,7 @@ fn a_figure_is_made_once_and_its_page_as_often_as_wanted() {
     let said: Value = serde_json::from_str(&assert_fine(&first)).expect("JSON");
     assert_eq!(said["figures"][0]["cells"], cells);
     assert_eq!(said["figures"][0]["failed"], 0, "{said}");
+    assert!(said["figures"][0]["in_doubt"].is_array(), "{said}");
     let results = folder.path().join("figures/quick");
     let page = fs::read_to_string(results.join("index.html")).expect("the page");
     assert!(page.contains(&format!("id=\"{name}\"")) && page.ends_with("</html>\n"));

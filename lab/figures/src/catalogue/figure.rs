@@ -43,6 +43,27 @@ pub struct Figure {
     pub contenders: Vec<Contender>,
     /// What was published.
     pub published: Vec<Published>,
+    /// Which version of the experiment this is.
+    pub revision: Revision,
+}
+
+/// A version of an experiment: results of another one are superseded. A parameter that has changed needs none: it says so by itself.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Revision {
+    /// Its number.
+    pub number: u32,
+    /// What was wrong with the one before.
+    pub why: Option<String>,
+}
+
+impl Default for Revision {
+    fn default() -> Self {
+        Self {
+            number: 1,
+            why: None,
+        }
+    }
 }
 
 impl Figure {
@@ -371,6 +392,13 @@ pub struct Published {
     /// Which of ours it is to be compared with.
     #[serde(default)]
     pub contender: Option<String>,
+    /// What is compared is how much less than this one of ours it has: where the paper's numbers are of more than was made here, so that only
+    /// their differences can be.
+    #[serde(default)]
+    pub saved_of: Option<String>,
+    /// The machine's description or the workload was fitted to these points: they are no predictions.
+    #[serde(default)]
+    pub fitted: bool,
     /// What varies, and the number in the unit of the axis.
     pub points: Vec<(f64, f64)>,
     /// Where it says so.

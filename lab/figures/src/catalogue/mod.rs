@@ -4,8 +4,8 @@ mod figure;
 mod parse;
 
 pub use figure::{
-    Axis, AxisValues, Better, Contender, Figure, Kind, Need, Published, Quantity, Role, Source,
-    TimeOf, Where, Word,
+    Axis, AxisValues, Better, Contender, Figure, Kind, Need, Published, Quantity, Revision, Role,
+    Source, TimeOf, Where, Word,
 };
 pub use parse::CatalogueError;
 
@@ -69,6 +69,49 @@ mod tests {
                 assert!(known, "{}: no program {}", figure.name, contender.program);
             }
         }
+    }
+
+    #[test]
+    fn published_numbers_stand_beside_what_they_are_of() {
+        let figures = all().expect("the catalogue is right");
+        let published = |wanted: &str| {
+            let named = figures.iter().flat_map(|figure| {
+                let all = figure.published.iter();
+                all.map(move |published| (figure, published))
+            });
+            let found: Vec<_> = named
+                .filter(|(_, published)| published.name.contains(wanted))
+                .map(|(figure, published)| {
+                    let name = published.contender.as_deref().expect("one of ours");
+                    let contender = figure.contenders.iter().find(|one| one.name == name);
+                    (&*figure.name, published, contender.expect("it is there"))
+                })
+                .collect();
+            assert!(!found.is_empty(), "{wanted}");
+            found
+        };
+        // What the thesis says of its log is beside percolog's, not beside what was written down of the thesis' here.
+        for (figure, _, contender) in published("OpLog") {
+            assert_eq!(contender.role, Role::Ours, "{figure}");
+        }
+        // The paper's sections read the time stamp counter, and have a fence.
+        for (figure, _, contender) in published("PARSEC") {
+            let reclaimer = contender.with["reclaimer"].to_string();
+            assert_eq!(reclaimer, "percolog, TSC, fenced", "{figure}");
+        }
+        // A reverse map is no kernel: what one saves is beside what the other saves.
+        for (figure, published, _) in published("rmap") {
+            assert_eq!(
+                published.saved_of.is_some(),
+                figure == "exim-misses",
+                "{figure}"
+            );
+        }
+        // Everything that is said to be fitted, in the machines' files or in those of the figures.
+        let fitted = figures.iter().flat_map(|figure| &figure.published);
+        let fitted = fitted.filter(|published| published.fitted);
+        let points: usize = fitted.map(|published| published.points.len()).sum();
+        assert_eq!(points, 5);
     }
 
     #[test]

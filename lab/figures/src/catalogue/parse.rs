@@ -6,8 +6,8 @@ use std::time::Duration;
 use serde::Deserialize;
 
 use super::figure::{
-    Axis, AxisValues, Contender, Figure, Kind, Need, Published, Quantity, Role, Source, TimeOf,
-    Where, Word,
+    Axis, AxisValues, Contender, Figure, Kind, Need, Published, Quantity, Revision, Role, Source,
+    TimeOf, Where, Word,
 };
 
 /// Why there is no figure.
@@ -56,6 +56,8 @@ struct File {
     contenders: Vec<FileContender>,
     #[serde(default)]
     published: Vec<Published>,
+    #[serde(default)]
+    revision: Revision,
 }
 
 #[derive(Deserialize)]
@@ -169,8 +171,9 @@ fn read(group: &str, name: &str, text: &str) -> Result<Figure, String> {
     for published in &file.published {
         require(!published.points.is_empty(), "nothing is published")?;
         let known = |name: &String| contenders.iter().any(|contender| contender.name == *name);
+        let ours = [&published.contender, &published.saved_of];
         require(
-            published.contender.as_ref().is_none_or(known),
+            ours.into_iter().flatten().all(known),
             "what is published is compared with a contender that is not there",
         )?;
     }
@@ -192,6 +195,7 @@ fn read(group: &str, name: &str, text: &str) -> Result<Figure, String> {
         time,
         contenders,
         published: file.published,
+        revision: file.revision,
     })
 }
 

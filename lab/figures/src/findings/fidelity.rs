@@ -65,6 +65,7 @@ pub fn agreements(shown: &[Shown]) -> Vec<Agreement> {
                 .cells
                 .iter()
                 .filter(|found| found.x == x && found.median(value).is_some())
+                .filter(|found| measured.doubt(found).is_none())
                 .collect();
             let twins: Vec<(&Found, &Found, &str)> = cells
                 .iter()
@@ -129,6 +130,7 @@ fn twin<'a>(shown: &'a [Shown], cell: &Found, value: &str) -> Option<(&'a Found,
         let cells = one.results.cells.iter();
         let twin = cells
             .filter(|found| found.median(value).is_some())
+            .filter(|found| one.doubt(found).is_none())
             .find(|found| deed(found) == deed(cell))?;
         Some((twin, &**machine))
     })
@@ -137,14 +139,25 @@ fn twin<'a>(shown: &'a [Shown], cell: &Found, value: &str) -> Option<(&'a Found,
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::catalogue::Kind;
+    use std::time::Duration;
+
+    use crate::catalogue::{Kind, TimeOf};
     use crate::findings::tests::shown;
+    use percolog_cells::Values;
 
     #[test]
     fn a_cell_has_a_twin_if_it_does_the_same() {
         let simulated = shown(Kind::Curve, |_, x, _| x as f64);
         let mut measured = simulated.clone();
+        assert_ne!(simulated.figure.machine, Where::Here);
         measured.figure.machine = Where::Here;
+        measured.figure.time = TimeOf::Wall {
+            duration: Duration::from_millis(200),
+            repetitions: 1,
+        };
+        for contender in &mut measured.figure.contenders {
+            contender.time = None;
+        }
         for found in &mut measured.results.cells {
             found.cell.machine = "here".to_owned();
             for time in ["warm_up", "cycles"] {
@@ -153,15 +166,27 @@ mod tests {
             let milliseconds = ("milliseconds".to_owned(), "200".to_owned());
             found.cell.parameters.extend([milliseconds]);
         }
-        if simulated.figure.machine == Where::Here {
-            return;
-        }
         let found = agreements(&[measured.clone(), simulated.clone()]);
         assert!(!found.is_empty());
         for agreement in &found {
             assert!(agreement.error().abs() < 1e-9);
             assert_ne!(agreement.contender, agreement.reference);
         }
+        // What has counted too little says nothing about the simulator.
+        let last = *simulated.xs().last().expect("some");
+        let mut few = simulated.clone();
+        for cell in few.results.cells.iter_mut().filter(|cell| cell.x == last) {
+            cell.values[0] = cell.values[0].clone().with(Values::OPERATIONS, 7.0);
+        }
+        let surer = agreements(&[measured.clone(), few]);
+        assert!(found.iter().any(|one| one.threads == last));
+        assert!(!surer.is_empty() && surer.iter().all(|one| one.threads != last));
+        // Neither does what does something else.
+        let word = crate::catalogue::Word::Text("else".to_owned());
+        measured
+            .figure
+            .parameters
+            .extend([("something".to_owned(), word)]);
         for cell in &mut measured.results.cells {
             let other = ("something".to_owned(), "else".to_owned());
             cell.cell.parameters.extend([other]);

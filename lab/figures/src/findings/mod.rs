@@ -1,13 +1,15 @@
 //! What results say: curves, who wins, what was published beside it, and how well the simulator agrees with what was measured.
 
+mod doubt;
 mod duel;
 mod fidelity;
 mod settled;
 
+pub use doubt::{Doubt, FEWEST, Times, of_unknown_samples, times, too_few_samples};
 pub(crate) use duel::EVEN;
 pub use duel::{Duel, Standing, duels};
 pub use fidelity::{Agreement, agreements};
-pub use settled::{Unsettled, unsettled};
+pub use settled::{Settling, Unsettled, settling};
 
 use crate::catalogue::{Contender, Figure, Role};
 use crate::store::{Found, Results, Spread};
@@ -22,7 +24,7 @@ pub struct Shown {
 }
 
 /// One point of a contender, in the unit of the axis.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub struct Point<'a> {
     /// The value of what varies.
     pub x: u64,
@@ -32,6 +34,8 @@ pub struct Point<'a> {
     pub y: Spread,
     /// All that was found of it.
     pub found: &'a Found,
+    /// Why it is compared with nothing, if it is not.
+    pub doubt: Option<Doubt>,
 }
 
 /// The points of a contender, by what varies.
@@ -46,14 +50,18 @@ pub struct Series<'a> {
 }
 
 impl Series<'_> {
-    /// The value at a place.
+    /// The point at a place.
+    #[must_use]
+    pub fn point(&self, x: u64, row: Option<u64>) -> Option<&Point<'_>> {
+        let mut points = self.points.iter();
+        points.find(|point| point.x == x && point.row == row)
+    }
+
+    /// The value at a place that can be compared with others.
     #[must_use]
     pub fn at(&self, x: u64, row: Option<u64>) -> Option<f64> {
-        let point = self
-            .points
-            .iter()
-            .find(|point| point.x == x && point.row == row)?;
-        Some(point.y.median)
+        let point = self.point(x, row)?;
+        point.doubt.is_none().then_some(point.y.median)
     }
 }
 
@@ -83,6 +91,7 @@ impl Shown {
                                 largest: y.largest * factor,
                             },
                             found,
+                            doubt: self.doubt(found),
                         })
                     })
                     .collect();
@@ -136,20 +145,37 @@ impl Shown {
         let series = self.series();
         let mut comparisons = Vec::new();
         for published in &self.figure.published {
-            let ours = published
-                .contender
-                .as_ref()
-                .and_then(|name| series.iter().find(|one| one.contender.name == *name));
+            let find = |name: &Option<String>| {
+                let name = name.as_ref()?;
+                series.iter().find(|one| one.contender.name == *name)
+            };
+            let (ours, more) = (find(&published.contender), find(&published.saved_of));
             for &(x, value) in &published.points {
                 // What varies is counted; a point between two counts is compared with nothing.
                 let at = (x >= 0.0 && x.fract() == 0.0).then_some(x as u64);
+                let point = |of: Option<&'_ Series<'_>>| {
+                    let point = of?.point(at?, None)?;
+                    Some((point.y.median, point.doubt.clone()))
+                };
+                let (ours, doubt) = match (point(ours), &published.saved_of) {
+                    (Some((ours, doubt)), None) => (Some(ours), doubt),
+                    (Some((ours, doubt)), Some(_)) => {
+                        let more = point(more);
+                        let saved = more.as_ref().map(|(more, _)| more - ours);
+                        (saved, doubt.or(more.and_then(|(_, doubt)| doubt)))
+                    }
+                    (None, _) => (None, None),
+                };
                 comparisons.push(Comparison {
                     name: &published.name,
                     contender: published.contender.as_deref(),
+                    saved_of: published.saved_of.as_deref(),
                     note: published.note.as_deref(),
                     x,
                     published: value,
-                    ours: ours.zip(at).and_then(|(ours, x)| ours.at(x, None)),
+                    ours,
+                    fitted: published.fitted,
+                    doubt,
                 });
             }
         }
@@ -158,12 +184,14 @@ impl Shown {
 }
 
 /// A number that was published, beside ours.
-#[derive(Clone, Copy, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct Comparison<'a> {
     /// What the paper calls it.
     pub name: &'a str,
     /// Which of ours it is compared with.
     pub contender: Option<&'a str>,
+    /// What is compared is how much less than this one of ours it has.
+    pub saved_of: Option<&'a str>,
     /// Where the paper says so.
     pub note: Option<&'a str>,
     /// What varies.
@@ -172,13 +200,30 @@ pub struct Comparison<'a> {
     pub published: f64,
     /// Ours, if it was made.
     pub ours: Option<f64>,
+    /// The machine's description or the workload was fitted to the published number: that ours meets it says little.
+    pub fitted: bool,
+    /// Why ours is compared with nothing, if it is not.
+    pub doubt: Option<Doubt>,
 }
 
 impl Comparison<'_> {
-    /// Ours over theirs, if theirs is not nothing.
+    /// Ours over theirs, if theirs is not nothing and ours can be compared.
     #[must_use]
     pub fn ratio(&self) -> Option<f64> {
-        Some(self.ours? / self.published).filter(|ratio| ratio.is_finite())
+        let ours = self.ours.filter(|_| self.doubt.is_none())?;
+        Some(ours / self.published).filter(|ratio| ratio.is_finite())
+    }
+
+    /// The same, of a number that nothing was fitted to.
+    #[must_use]
+    pub fn prediction(&self) -> Option<f64> {
+        self.ratio().filter(|_| !self.fitted)
+    }
+
+    /// Whether ours is to stand beside it, and has not been made.
+    #[must_use]
+    pub fn is_missing(&self) -> bool {
+        self.contender.is_some() && self.ours.is_none() && self.doubt.is_none()
     }
 }
 

@@ -1,17 +1,25 @@
 //! Whether what was simulated had settled when it was counted: the second half of the time is compared with the first.
 
 use super::Shown;
+use crate::store::Found;
 use percolog_cells::Values;
+
+/// What is known of the cells of a figure that are not [in doubt](super::Doubt) anyhow.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Settling<'a> {
+    /// Those that had not settled.
+    pub unsettled: Vec<Unsettled<'a>>,
+    /// Of how many it is known.
+    pub known: usize,
+    /// Of how many it is not: they are fixed work, or from before it was noted.
+    pub unknown: usize,
+}
 
 /// A cell that had not settled.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Unsettled<'a> {
-    /// Whose.
-    pub contender: &'a str,
-    /// The value of what varies.
-    pub x: u64,
-    /// The value of what else varies.
-    pub row: Option<u64>,
+    /// Which.
+    pub found: &'a Found,
     /// How many times the operations of the first half of the time the second half had.
     pub drift: f64,
 }
@@ -19,42 +27,59 @@ pub struct Unsettled<'a> {
 /// From how many times more or less on a cell has not settled.
 const SETTLED: f64 = 1.5;
 
-/// The cells of a figure that had not settled, and of how many it is known.
+/// Which simulated cells of a figure had settled.
 #[must_use]
-pub fn unsettled(shown: &Shown) -> (Vec<Unsettled<'_>>, usize) {
-    let drifts: Vec<Unsettled<'_>> = shown
-        .results
-        .cells
-        .iter()
-        .filter_map(|found| {
-            Some(Unsettled {
-                contender: &found.contender,
-                x: found.x,
-                row: found.row,
-                drift: found.median(Values::DRIFT)?.median,
-            })
-        })
-        .collect();
-    let known = drifts.len();
-    let outside = |one: &Unsettled<'_>| !(1.0 / SETTLED..=SETTLED).contains(&one.drift);
-    (drifts.into_iter().filter(outside).collect(), known)
+pub fn settling(shown: &Shown) -> Settling<'_> {
+    let mut settling = Settling::default();
+    let value = &shown.figure.y.value;
+    let counted = |found: &&Found| {
+        found.is_simulated()
+            && found.median(value).is_some()
+            && found.median(Values::OPERATIONS).is_some()
+            && shown.doubt(found).is_none()
+    };
+    for found in shown.results.cells.iter().filter(counted) {
+        let Some(drift) = found.median(Values::DRIFT) else {
+            settling.unknown += 1;
+            continue;
+        };
+        settling.known += 1;
+        let drift = drift.median;
+        if !(1.0 / SETTLED..=SETTLED).contains(&drift) {
+            settling.unsettled.push(Unsettled { found, drift });
+        }
+    }
+    settling
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::catalogue::Kind;
+    use crate::catalogue::{Kind, Where};
     use crate::findings::tests::shown;
 
     #[test]
     fn a_cell_whose_halves_differ_has_not_settled() {
         let mut figure = shown(Kind::Curve, |_, _, _| 1.0);
-        assert_eq!(unsettled(&figure), (Vec::new(), 0));
+        figure.figure.machine = Where::Simulated("opteron-48".to_owned());
+        let cells = figure.results.cells.len();
+        for found in &mut figure.results.cells {
+            found.cell.machine = "opteron-48".to_owned();
+            found.values[0] = found.values[0].clone().with(Values::OPERATIONS, 1000.0);
+        }
+        let unknown = Settling {
+            unknown: cells,
+            ..Settling::default()
+        };
+        assert_eq!(settling(&figure), unknown);
         for (found, drift) in figure.results.cells.iter_mut().zip([1.0, 0.1, 1.4, 3.0]) {
             found.values[0] = found.values[0].clone().with(Values::DRIFT, drift);
         }
-        let (found, known) = unsettled(&figure);
-        let drifts: Vec<f64> = found.iter().map(|one| one.drift).collect();
-        assert_eq!((drifts, known), (vec![0.1, 3.0], 4));
+        let found = settling(&figure);
+        let drifts: Vec<f64> = found.unsettled.iter().map(|one| one.drift).collect();
+        assert_eq!((drifts, found.known), (vec![0.1, 3.0], 4));
+        // What is in doubt is not looked at.
+        figure.results.cells[1].cell.revision += 1;
+        assert_eq!(settling(&figure).unsettled.len(), 1);
     }
 }

@@ -5,7 +5,10 @@ use std::fmt::Write;
 use super::chart::{self, Room};
 use super::{escape, made_on, times};
 use crate::catalogue::{Better, Kind};
-use crate::findings::{EVEN, Shown, duels, unsettled};
+use crate::findings::{
+    Doubt, EVEN, Shown, Standing, duels, of_unknown_samples, settling, too_few_samples,
+};
+use crate::store::Found;
 
 /// The figure's section.
 pub(super) fn section(shown: &Shown) -> String {
@@ -40,7 +43,7 @@ pub(super) fn section(shown: &Shown) -> String {
     for sentence in sentences(shown) {
         let _ = writeln!(text, "<p class=\"finding\">{}</p>", escape(&sentence));
     }
-    if let Some(warning) = not_settled(shown) {
+    for warning in warnings(shown) {
         let _ = writeln!(text, "<p class=\"differs\">{}</p>", escape(&warning));
     }
     text.push_str(&published(shown));
@@ -80,9 +83,9 @@ pub(super) fn sentences(shown: &Shown) -> Vec<String> {
     else {
         return Vec::new();
     };
-    let say = |standing: &crate::findings::Standing| {
+    let say = |standing: &Standing| {
         let place = format!("at {}", place(shown, standing.x, standing.row));
-        let crate::findings::Standing {
+        let Standing {
             ours, rival, ratio, ..
         } = standing;
         match *ratio {
@@ -119,23 +122,80 @@ pub(super) fn sentences(shown: &Shown) -> Vec<String> {
     sentences
 }
 
-/// Which of what was simulated went on becoming faster or slower while it was counted.
-fn not_settled(shown: &Shown) -> Option<String> {
-    let (cells, _) = unsettled(shown);
-    if cells.is_empty() {
-        return None;
+/// What has to be known before the figure is believed: which cells are compared with nothing, and which had not settled.
+fn warnings(shown: &Shown) -> Vec<String> {
+    let mut warnings = Vec::new();
+    let named = |found: &Found, what: &str| {
+        let place = place(shown, found.x, found.row);
+        format!("{} at {place} ({what})", found.contender)
+    };
+    let doubts = shown.doubts();
+    let superseded = |doubt: &Doubt| *doubt == Doubt::Superseded;
+    let gone = doubts.iter().filter(|(_, doubt)| superseded(doubt)).count();
+    if gone > 0 {
+        let why = match &shown.figure.revision.why {
+            Some(why) => format!(" ({why})"),
+            None => String::new(),
+        };
+        let all = doubts.len() == gone && shown.results.cells.len() == gone;
+        let which = if all {
+            "All".to_owned()
+        } else {
+            format!("{gone}")
+        };
+        warnings.push(format!(
+            "Superseded: the experiment has been changed since{why}. {which} of the cells are of the earlier one; they are marked ×, compared with nothing, and will be made again."
+        ));
     }
-    let each: Vec<String> = cells
+    let short: Vec<String> = doubts
         .iter()
-        .map(|cell| {
-            let place = place(shown, cell.x, cell.row);
-            format!("{} at {place} ({:.2})", cell.contender, cell.drift)
-        })
+        .filter(|(_, doubt)| !superseded(doubt))
+        .map(|(found, doubt)| named(found, &doubt.to_string()))
         .collect();
-    Some(format!(
-        "Had not settled when they were counted (how many times the operations of the first half of the time the second had): {}.",
-        each.join("; ")
-    ))
+    if !short.is_empty() {
+        warnings.push(format!(
+            "Marked × and compared with nothing, since too little was counted: {}.",
+            short.join("; ")
+        ));
+    }
+    let settling = settling(shown);
+    let each: Vec<String> = settling
+        .unsettled
+        .iter()
+        .map(|one| named(one.found, &format!("{:.2}", one.drift)))
+        .collect();
+    if !each.is_empty() {
+        warnings.push(format!(
+            "Had not settled when they were counted (how many times the operations of the first half of the time the second had): {}.",
+            each.join("; ")
+        ));
+    }
+    if settling.unknown > 0 {
+        warnings.push(format!(
+            "Whether {} had settled is not known.",
+            match settling.known {
+                0 => "they".to_owned(),
+                _ => format!("{} of the cells", settling.unknown),
+            }
+        ));
+    }
+    let columns = shown.figure.columns.iter().chain([&shown.figure.y.value]);
+    let unknown = |column: &&String| {
+        let mut cells = shown.results.cells.iter();
+        cells.any(|found| of_unknown_samples(found, column))
+    };
+    let mut unknown: Vec<String> = columns
+        .filter(unknown)
+        .map(|column| column_name(column))
+        .collect();
+    unknown.dedup();
+    if !unknown.is_empty() {
+        warnings.push(format!(
+            "Of how many samples these percentiles are is not known: {}.",
+            unknown.join("; ")
+        ));
+    }
+    warnings
 }
 
 fn capital(text: &str) -> String {
@@ -163,17 +223,26 @@ fn published(shown: &Shown) -> String {
     );
     for one in comparisons {
         let ours = one.ours.map_or_else(|| "—".to_owned(), chart::short);
-        let ratio = one
-            .ratio()
-            .map_or_else(|| "—".to_owned(), |ratio| format!("{ratio:.2}"));
+        let ratio = match (one.ratio(), &one.doubt) {
+            (Some(ratio), _) => format!("{ratio:.2}"),
+            (None, Some(doubt)) => format!("<small>× {}</small>", escape(&doubt.to_string())),
+            (None, None) if one.is_missing() => "<small>not made yet</small>".to_owned(),
+            (None, None) => "—".to_owned(),
+        };
         let x = if one.x.fract() == 0.0 && one.x >= 0.0 {
             axis.name_of(one.x as u64)
         } else {
             one.x.to_string()
         };
-        let note = one.note.map_or(String::new(), |note| {
-            format!(" <small>{}</small>", escape(note))
-        });
+        let note: String = one
+            .note
+            .map(str::to_owned)
+            .into_iter()
+            .chain(one.contender.map(|name| format!("beside {name}")))
+            .chain(one.saved_of.map(|name| format!("less than {name}")))
+            .chain(one.fitted.then(|| "fitted, no prediction".to_owned()))
+            .map(|note| format!(" <small>{}</small>", escape(&note)))
+            .collect();
         let _ = writeln!(
             text,
             "<tr><th scope=\"row\">{}{note}</th><td>{}</td><td>{}</td><td>{ours}</td><td>{ratio}</td></tr>",
@@ -211,6 +280,12 @@ fn numbers(shown: &Shown) -> String {
             escape(&column_name(column))
         );
     }
+    let in_doubt = series
+        .iter()
+        .any(|one| one.points.iter().any(|point| point.doubt.is_some()));
+    if in_doubt {
+        text.push_str("<th scope=\"col\">compared with nothing</th>");
+    }
     text.push_str("</tr></thead>\n<tbody>\n");
     for one in &series {
         let mut first = true;
@@ -246,7 +321,15 @@ fn numbers(shown: &Shown) -> String {
             for column in &figure.columns {
                 let value = point.found.median(column);
                 let cell = value.map_or_else(|| "—".to_owned(), |value| chart::short(value.median));
-                let _ = write!(text, "<td>{cell}</td>");
+                let few = too_few_samples(point.found, column).map_or(String::new(), |samples| {
+                    format!(" <small>of {samples:.0}</small>")
+                });
+                let _ = write!(text, "<td>{cell}{few}</td>");
+            }
+            if in_doubt {
+                let doubt = point.doubt.as_ref();
+                let doubt = doubt.map_or(String::new(), |doubt| format!("× {doubt}"));
+                let _ = write!(text, "<td><small>{}</small></td>", escape(&doubt));
             }
             text.push_str("</tr>\n");
         }

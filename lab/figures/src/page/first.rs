@@ -3,7 +3,7 @@
 use std::fmt::Write;
 
 use super::{escape, has_quick, times};
-use crate::findings::{Duel, EVEN, Shown, Standing, agreements, duels};
+use crate::findings::{Comparison, Doubt, Duel, EVEN, Shown, Standing, agreements, duels};
 
 /// What all figures together say.
 #[derive(Clone, Debug, PartialEq)]
@@ -33,7 +33,7 @@ pub fn verdict(shown: &[Shown]) -> Verdict {
         format!(", half of those by {} or more", times(*median))
     });
     let won = format!(
-        "Won: {won} of {} duels with what people use today and with other libraries: {} of {} workloads on the most threads{by}, and {first} on the fewest.",
+        "Won: {won} of {} duels with what people use today and with other libraries: {} of {} workloads on the most threads that can be compared{by}, and {first} on the fewest.",
         all.len(),
         last.len(),
         ends.len(),
@@ -69,10 +69,12 @@ fn rivals(all: &[&Standing]) -> String {
 }
 
 fn papers(shown: &[Shown]) -> String {
-    let mut ratios: Vec<f64> = shown
+    let comparisons: Vec<Comparison<'_>> = shown.iter().flat_map(Shown::comparisons).collect();
+    let count =
+        |wanted: fn(&Comparison<'_>) -> bool| comparisons.iter().filter(|one| wanted(one)).count();
+    let mut ratios: Vec<f64> = comparisons
         .iter()
-        .flat_map(Shown::comparisons)
-        .filter_map(|comparison| comparison.ratio())
+        .filter_map(Comparison::prediction)
         .map(|ratio| if ratio < 1.0 { 1.0 / ratio } else { ratio })
         .filter(|ratio| ratio.is_finite())
         .collect();
@@ -82,11 +84,38 @@ fn papers(shown: &[Shown]) -> String {
     errors.sort_by(f64::total_cmp);
     let mut text = match ratios.get(ratios.len() / 2) {
         Some(median) => format!(
-            "The papers: of {} numbers that they state, half are met within a factor of {median:.2}",
+            "The papers: of {} numbers that they state, {} stand beside predictions, half of which are within a factor of {median:.2}",
+            comparisons.len(),
             ratios.len()
         ),
-        None => "The papers: none of their numbers was made again".to_owned(),
+        None => "The papers: none of their numbers was predicted".to_owned(),
     };
+    let superseded = |one: &&Comparison<'_>| one.doubt == Some(Doubt::Superseded);
+    let gone = comparisons.iter().filter(superseded).count();
+    let rest = [
+        (
+            count(|one| one.fitted && one.doubt.is_none()),
+            "that something was fitted to",
+        ),
+        (gone, "beside superseded cells"),
+        (
+            count(|one| one.doubt.is_some()) - gone,
+            "beside cells that counted too little",
+        ),
+        (
+            count(|one| one.is_missing()),
+            "beside nothing that was made yet",
+        ),
+    ];
+    let rest: Vec<String> = rest
+        .into_iter()
+        .filter(|(number, _)| *number > 0)
+        .map(|(number, what)| format!("{number} {what}"))
+        .collect();
+    if !rest.is_empty() {
+        // Writing to a String cannot fail: `let _` drops a result that is always Ok.
+        let _ = write!(text, " (others: {})", rest.join(", "));
+    }
     // Writing to a String cannot fail: `let _` drops a result that is always Ok.
     if let Some(error) = errors.get(errors.len() / 2) {
         let _ = write!(
@@ -174,7 +203,84 @@ fn table(duels: &[Duel]) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::catalogue::{Kind, Published};
+    use crate::findings::tests::shown;
     use crate::page::tests::some;
+    use percolog_cells::Values;
+
+    #[test]
+    fn predictions_are_counted_apart_from_what_was_fitted_superseded_or_counted_too_little() {
+        let mut figure = shown(Kind::Curve, |_, _, _| 2.0);
+        let names: Vec<String> = figure
+            .figure
+            .contenders
+            .iter()
+            .map(|one| one.name.clone())
+            .collect();
+        let published = |name: &str, value: f64, fitted: bool| Published {
+            name: name.to_owned(),
+            contender: Some(name.to_owned()),
+            saved_of: None,
+            fitted,
+            points: vec![(1.0, value)],
+            note: None,
+        };
+        figure.figure.published = vec![
+            published(&names[0], 4.0, false),
+            published(&names[1], 2.0, true),
+            published(&names[2], 2.0, false),
+            published(&names[3], 2.0, false),
+            published(&names[4], 2.0, false),
+        ];
+        figure
+            .results
+            .cells
+            .retain(|found| found.contender != names[4]);
+        for found in figure.results.cells.iter_mut().filter(|found| found.x == 1) {
+            if found.contender == names[2] {
+                found.cell.revision += 1;
+            } else if found.contender == names[3] {
+                found.values[0] = found.values[0].clone().with(Values::OPERATIONS, 99.0);
+            }
+        }
+        let said = papers(std::slice::from_ref(&figure));
+        assert!(
+            said.starts_with(
+                "The papers: of 5 numbers that they state, 1 stand beside predictions, half of which are within a factor of 2.00 (others: 1 that something was \
+                 fitted to, 1 beside superseded cells, 1 beside cells that counted too little, 1 beside nothing that was made yet)"
+            ),
+            "{said}"
+        );
+    }
+
+    #[test]
+    fn what_is_saved_is_compared_with_what_is_saved() {
+        let mut figure = shown(Kind::Curve, |_, _, _| 2.0);
+        let (less, more) = (
+            figure.figure.contenders[0].name.clone(),
+            figure.figure.contenders[1].name.clone(),
+        );
+        let factor = figure.figure.y.factor;
+        for found in figure
+            .results
+            .cells
+            .iter_mut()
+            .filter(|found| found.contender == more)
+        {
+            let value = &figure.figure.y.value;
+            found.values[0] = found.values[0].clone().with(value, 7.0 / factor);
+        }
+        figure.figure.published = vec![Published {
+            name: "less".to_owned(),
+            contender: Some(less),
+            saved_of: Some(more),
+            fitted: false,
+            points: vec![(1.0, 10.0)],
+            note: None,
+        }];
+        let ratio = figure.comparisons()[0].ratio().expect("both are there");
+        assert!((ratio - 0.5).abs() < 1e-9);
+    }
 
     #[test]
     fn three_sentences_say_what_is_won_and_lost() {

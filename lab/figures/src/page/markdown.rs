@@ -4,11 +4,81 @@ use std::fmt::Write;
 
 use super::chart::short;
 use super::{times, verdict};
-use crate::findings::{EVEN, Shown, duels, unsettled};
+use crate::findings::{Doubt, EVEN, FEWEST, Settling, Shown, duels, settling};
+use crate::store::Found;
 
 /// A cell must not end its table.
 fn cell(text: &str) -> String {
     text.replace('|', "\\|").replace('\n', " ")
+}
+
+/// A place of what was published, in words.
+fn at(shown: &Shown, x: f64) -> String {
+    match x {
+        x if x >= 0.0 && x.fract() == 0.0 => shown.figure.x.in_words(x as u64),
+        x => format!("{x} {}", shown.figure.x.label),
+    }
+}
+
+/// How many simulated cells are compared with nothing, and how many had settled.
+fn counted(shown: &[Shown]) -> String {
+    let cells = shown.iter().flat_map(|one| &one.results.cells);
+    let simulated = cells.filter(|found| found.is_simulated()).count();
+    if simulated == 0 {
+        return String::new();
+    }
+    let doubts = shown.iter().flat_map(Shown::doubts);
+    let doubts: Vec<(&Found, Doubt)> = doubts.filter(|(found, _)| found.is_simulated()).collect();
+    let superseded = |(_, doubt): &&(&Found, Doubt)| *doubt == Doubt::Superseded;
+    let gone = doubts.iter().filter(superseded).count();
+    let settlings: Vec<Settling<'_>> = shown.iter().map(settling).collect();
+    let sum = |part: fn(&Settling<'_>) -> usize| settlings.iter().map(part).sum::<usize>();
+    format!(
+        "Of {simulated} simulated cells, {} are compared with nothing: {gone} are superseded, and {} counted too little. Whether the others had settled when they \
+         were counted is known of {}: {} had not; the page names them.\n",
+        doubts.len(),
+        doubts.len() - gone,
+        sum(|one| one.known),
+        sum(|one| one.unsettled.len()),
+    )
+}
+
+/// Which figures have cells that are compared with nothing.
+fn in_doubt(shown: &[Shown]) -> String {
+    let mut text = String::new();
+    for one in shown {
+        let doubts = one.doubts();
+        if doubts.is_empty() {
+            continue;
+        }
+        let superseded = |(_, doubt): &&(&Found, Doubt)| *doubt == Doubt::Superseded;
+        let gone = doubts.iter().filter(superseded).count();
+        // Writing to a String cannot fail: `let _` drops a result that is always Ok.
+        let _ = writeln!(
+            text,
+            "| {} (`{}`) | {} | {gone} | {} | {} |",
+            cell(&one.figure.title),
+            one.figure.name,
+            one.results.cells.len(),
+            doubts.len() - gone,
+            cell(
+                one.figure
+                    .revision
+                    .why
+                    .as_deref()
+                    .filter(|_| gone > 0)
+                    .unwrap_or("")
+            ),
+        );
+    }
+    if text.is_empty() {
+        return text;
+    }
+    format!(
+        "\n### What is compared with nothing\n\nCells of an experiment that has been changed since, and cells that counted too little: fewer than {FEWEST} operations, no \
+         reader or no writer that ever came, or a percentile of too few samples.\n\n\
+         | figure | cells | superseded | counted too little | since |\n|---|---:|---:|---:|---|\n{text}"
+    )
 }
 
 /// The tables.
@@ -16,43 +86,40 @@ fn cell(text: &str) -> String {
 pub fn markdown(shown: &[Shown]) -> String {
     let verdict = verdict(shown);
     let mut text = format!("{}\n{}\n{}\n", verdict.won, verdict.lost, verdict.papers);
-    let settled: Vec<(usize, usize)> = shown
-        .iter()
-        .map(unsettled)
-        .map(|(cells, known)| (cells.len(), known))
-        .collect();
-    let sum = |part: fn(&(usize, usize)) -> usize| settled.iter().map(part).sum::<usize>();
-    if sum(|one| one.1) > 0 {
-        // Writing to a String cannot fail: `let _` drops a result that is always Ok.
-        let _ = writeln!(
-            text,
-            "Of {} simulated cells of duels, {} had not settled when they were counted; the page names them.",
-            sum(|one| one.1),
-            sum(|one| one.0)
-        );
-    }
+    text.push_str(&counted(shown));
     text.push_str("\n### What the papers state, and ours\n\n");
     text.push_str(
-        "| figure | what | at | published | ours | ratio |\n|---|---|---:|---:|---:|---:|\n",
+        "| figure | what | at | published | ours | of ours | ratio | |\n|---|---|---:|---:|---:|---|---:|---|\n",
     );
     for one in shown {
         for comparison in one.comparisons() {
             let source = one.figure.source.as_ref().map(ToString::to_string);
             let dash = || "—".to_owned();
+            let whose = match (comparison.contender, comparison.saved_of) {
+                (Some(name), Some(more)) => format!("{name}, less than {more}"),
+                (name, _) => name.unwrap_or("—").to_owned(),
+            };
+            let standing = match (&comparison.doubt, comparison.fitted) {
+                (Some(doubt), _) => format!("× {doubt}"),
+                (None, true) => "fitted".to_owned(),
+                (None, false) if comparison.is_missing() => "not made yet".to_owned(),
+                (None, false) => String::new(),
+            };
             // Writing to a String cannot fail: `let _` drops a result that is always Ok.
             let _ = writeln!(
                 text,
-                "| {} (`{}`) | {} | {} {} | {} | {} | {} |",
+                "| {} (`{}`) | {} | {} | {} | {} | {} | {} | {} |",
                 cell(&source.unwrap_or_default()),
                 one.figure.name,
                 cell(comparison.name),
-                comparison.x,
-                cell(&one.figure.x.label),
+                cell(&at(one, comparison.x)),
                 short(comparison.published),
                 comparison.ours.map_or_else(dash, short),
+                cell(&whose),
                 comparison
                     .ratio()
                     .map_or_else(dash, |ratio| format!("{ratio:.2}")),
+                cell(&standing),
             );
         }
     }
@@ -103,6 +170,7 @@ pub fn markdown(shown: &[Shown]) -> String {
             won.join(", "),
         );
     }
+    text.push_str(&in_doubt(shown));
     text
 }
 

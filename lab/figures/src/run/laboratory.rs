@@ -212,6 +212,7 @@ mod tests {
             program: "counters".to_owned(),
             parameters: BTreeMap::new(),
             repetitions: 1,
+            revision: 1,
         }
     }
 

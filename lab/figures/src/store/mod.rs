@@ -15,6 +15,7 @@ pub use host::{Build, Host};
 use serde::Serialize;
 use tempfile::NamedTempFile;
 
+use crate::catalogue::Where;
 use crate::plan::{Cell, Place, Size};
 use percolog_cells::Values;
 
@@ -92,6 +93,12 @@ impl Found {
             skipped: true,
             ..Self::of(place, Vec::new(), 0.0, Some(why))
         }
+    }
+
+    /// Whether it ran on a described machine.
+    #[must_use]
+    pub fn is_simulated(&self) -> bool {
+        self.cell.machine != Where::Here.to_string()
     }
 
     /// Whether it could be run, and has failed.
@@ -340,6 +347,7 @@ pub(crate) mod tests {
                 program: "counters".to_owned(),
                 parameters: BTreeMap::from([("threads".to_owned(), x.to_string())]),
                 repetitions: 3,
+                revision: 1,
             },
             values: rates
                 .iter()

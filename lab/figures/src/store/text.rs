@@ -57,6 +57,9 @@ struct Part {
     program: Option<String>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     repetitions: Option<u32>,
+    /// The version of the experiment, if it is not the first.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    revision: Option<u32>,
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     with: BTreeMap<String, String>,
 }
@@ -80,6 +83,9 @@ struct Line {
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     skipped: bool,
 }
+
+/// The version of most experiments.
+const FIRST: u32 = 1;
 
 /// A value of each repetition: of one alone, without a list.
 #[derive(Serialize, Deserialize)]
@@ -123,6 +129,7 @@ impl Part {
             machine: Some(cell.machine.clone()),
             program: Some(cell.program.clone()),
             repetitions: Some(cell.repetitions),
+            revision: Some(cell.revision).filter(|revision| *revision != FIRST),
             with: cell.parameters.clone(),
         }
     }
@@ -131,6 +138,7 @@ impl Part {
         self.machine.is_none()
             && self.program.is_none()
             && self.repetitions.is_none()
+            && self.revision.is_none()
             && self.with.is_empty()
     }
 
@@ -150,6 +158,7 @@ impl Part {
             common.repetitions = common
                 .repetitions
                 .filter(|one| part.repetitions == Some(*one));
+            common.revision = common.revision.filter(|one| part.revision == Some(*one));
             common
                 .with
                 .retain(|key, value| part.with.get(key) == Some(value));
@@ -168,6 +177,9 @@ impl Part {
         if other.repetitions.is_some() {
             self.repetitions = None;
         }
+        if other.revision.is_some() {
+            self.revision = None;
+        }
         self.with.retain(|key, _| !other.with.contains_key(key));
         self
     }
@@ -177,6 +189,7 @@ impl Part {
         self.machine = self.machine.or_else(|| other.machine.clone());
         self.program = self.program.or_else(|| other.program.clone());
         self.repetitions = self.repetitions.or(other.repetitions);
+        self.revision = self.revision.or(other.revision);
         for (key, value) in &other.with {
             self.with
                 .entry(key.clone())
@@ -366,6 +379,7 @@ fn read_figure<'t>(
                 program,
                 parameters: part.with,
                 repetitions: repetitions_wanted,
+                revision: part.revision.unwrap_or(FIRST),
             },
             values: repetitions(line.values),
             seconds: line.seconds.value(),
@@ -399,6 +413,7 @@ mod tests {
         // Cells with little in common, one that failed, and one with a value that only one repetition has.
         figure.cells[1].cell.machine = "opteron-48".to_owned();
         figure.cells[1].row = Some(4);
+        figure.cells[1].cell.revision = 2;
         figure.cells.push(Found {
             contender: "another".to_owned(),
             failure: Some("it \"failed\"\n".to_owned()),

@@ -17,7 +17,12 @@ pub trait Workload: Sync {
     /// If a page cannot be mapped.
     fn warm_up(&self, thread: usize) -> Result<(), WorkloadError>;
 
-    /// When all have warmed up: makes what is to be measured.
+    /// How often all prepare, approach and run.
+    fn rounds(&self) -> u64 {
+        1
+    }
+
+    /// When all have warmed up, or have ended a round: makes what is to be measured.
     ///
     /// # Errors
     /// If a region cannot be mapped.
@@ -273,34 +278,31 @@ pub enum Change {
     UnmapTouched,
 }
 
-/// Regions: thread 0 maps or unmaps some, of a page each, of a process that all threads have faulted in.
+/// Regions: thread 0 maps or unmaps one of a page in each round, of a process that all threads have faulted in. (Several in a row would share
+/// the way to other slots' tables, which only the first of them pays for.)
 #[derive(Debug)]
 pub struct Regions<'s> {
     system: &'s System,
     space: AddressSpace<'s>,
     change: Change,
-    regions: u64,
+    rounds: u64,
 }
 
+/// The page of [`Regions`].
+const REGION: u64 = 0;
+
 impl<'s> Regions<'s> {
-    /// So many regions.
+    /// So many rounds.
     ///
     /// # Errors
     /// If a process cannot be started.
-    pub fn new(system: &'s System, change: Change, regions: u64) -> Result<Self, WorkloadError> {
+    pub fn new(system: &'s System, change: Change, rounds: u64) -> Result<Self, WorkloadError> {
         Ok(Self {
             system,
             space: system.start()?,
             change,
-            regions,
+            rounds,
         })
-    }
-
-    fn map_all(&self) -> Result<(), WorkloadError> {
-        for page in 0..self.regions {
-            self.space.map(page, 1)?;
-        }
-        Ok(())
     }
 }
 
@@ -313,18 +315,29 @@ impl Workload for Regions<'_> {
         Ok(())
     }
 
+    fn rounds(&self) -> u64 {
+        self.rounds
+    }
+
     fn prepare(&self, thread: usize) -> Result<(), WorkloadError> {
-        if thread == 0 && self.change != Change::Map {
-            self.map_all()?;
+        if thread == 0 {
+            match self.change {
+                // That of the round before.
+                Change::Map => match self.space.unmap(REGION) {
+                    Ok(()) | Err(MapError::NoRegion { .. }) => {}
+                    Err(error) => return Err(error.into()),
+                },
+                Change::Unmap | Change::UnmapTouched => {
+                    self.space.map(REGION, 1)?;
+                }
+            }
         }
         Ok(())
     }
 
     fn approach(&self, _: usize) -> Result<(), WorkloadError> {
         if self.change == Change::UnmapTouched {
-            for page in 0..self.regions {
-                self.space.fault(page)?;
-            }
+            self.space.fault(REGION)?;
         }
         Ok(())
     }
@@ -336,14 +349,12 @@ impl Workload for Regions<'_> {
     /// Says how many regions it has mapped or unmapped.
     fn run(&self, _: usize) -> Result<u64, WorkloadError> {
         match self.change {
-            Change::Map => self.map_all()?,
-            Change::Unmap | Change::UnmapTouched => {
-                for page in 0..self.regions {
-                    self.space.unmap(page)?;
-                }
+            Change::Map => {
+                self.space.map(REGION, 1)?;
             }
+            Change::Unmap | Change::UnmapTouched => self.space.unmap(REGION)?,
         }
-        Ok(self.regions)
+        Ok(1)
     }
 
     fn end(self) -> Result<(), WorkloadError> {

@@ -1,7 +1,8 @@
 //! How much code the subsystems are, made in each way: what figure 8-6 of the OpLog thesis counts.
 //!
 //! Counted are the lines that are neither empty nor comments nor tests, of the file that makes a subsystem's object in this way, and of what it shares
-//! with others of its kind; not those of the plain structure inside, nor of percolog and other libraries.
+//! with others of its kind; not those of the plain structure inside, nor of percolog and other libraries. [`lines_changed`] are those among them
+//! that the same object behind a mutex does not have.
 
 use super::{Implementation, Subsystem};
 
@@ -58,13 +59,47 @@ pub fn lines_of_code(subsystem: Subsystem, implementation: Implementation) -> Op
     Some(files.into_iter().map(count).sum())
 }
 
+/// The lines of code that are added or changed when the subsystem that a mutex guards is made this way: what the thesis counts, in whose kernel
+/// the plain structure and its callers are there already. `None` where nobody counts them.
+#[must_use]
+pub fn lines_changed(subsystem: Subsystem, implementation: Implementation) -> Option<usize> {
+    let plain = files(subsystem, Implementation::Mutex)?;
+    let plain: Vec<&str> = plain.into_iter().flat_map(code).collect();
+    let made: Vec<&str> = files(subsystem, implementation)?
+        .into_iter()
+        .flat_map(code)
+        .collect();
+    Some(made.len() - kept(&plain, &made))
+}
+
+/// How many lines two texts have in common, in the same order: as many as can be.
+fn kept(one: &[&str], other: &[&str]) -> usize {
+    let mut row = vec![0; other.len() + 1];
+    for line in one {
+        let mut corner = 0;
+        for (at, same) in other.iter().enumerate() {
+            let above = row[at + 1];
+            row[at + 1] = if line == same {
+                corner + 1
+            } else {
+                above.max(row[at])
+            };
+            corner = above;
+        }
+    }
+    row[other.len()]
+}
+
 /// Lines before the tests that say something to the compiler.
-fn count(text: &str) -> usize {
+fn code(text: &str) -> impl Iterator<Item = &str> {
     text.lines()
         .map(str::trim)
         .take_while(|line| !line.starts_with("#[cfg(test)]"))
         .filter(|line| !line.is_empty() && !line.starts_with("//"))
-        .count()
+}
+
+fn count(text: &str) -> usize {
+    code(text).count()
 }
 
 #[cfg(test)]
@@ -75,6 +110,25 @@ mod tests {
     fn code_is_counted_and_nothing_else() {
         let text = "//! Says.\n\nuse a::b;\n// Why.\nfn one() {\n    two(); // here\n}\n#[cfg(test)]\nmod tests {}\n";
         assert_eq!(count(text), 4);
+    }
+
+    #[test]
+    fn lines_that_are_there_already_are_not_changed() {
+        let plain = ["use a;", "fn one() {", "two();", "}"];
+        let made = ["use a;", "use b;", "fn one() {", "three();", "}", "}"];
+        assert_eq!(kept(&plain, &made), 3);
+        assert_eq!(kept(&[], &made), 0);
+        for subsystem in [Subsystem::Files, Subsystem::Events, Subsystem::OpenFiles] {
+            let changed = |made_of| lines_changed(subsystem, made_of).expect("it is counted");
+            assert_eq!(changed(Implementation::Mutex), 0);
+            for made_of in [Implementation::Oplog, Implementation::PerCpu] {
+                let all = lines_of_code(subsystem, made_of).expect("it is counted");
+                assert!(
+                    (1..all).contains(&changed(made_of)),
+                    "{subsystem}, {made_of}"
+                );
+            }
+        }
     }
 
     #[test]

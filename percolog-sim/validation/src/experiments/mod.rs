@@ -16,7 +16,6 @@
 //! * `stat` takes 770 cycles besides its references, which is what Figure 4-4 gives for `close`. Its lock-free count is there a
 //!   second time with additions in place of compare-and-exchanges, which is how it comes to level off.
 //! * The elements of the lists belong to threads, and a log's hard limit is its limit.
-//! * A figure that is published as a bound may be missed by up to a factor of 2, as levels may.
 //!
 //! A line's home serves strictly in the order of arrival here. Under contention, loops of a load and a compare-and-exchange
 //! therefore fail more often than on hardware, where whoever has the line can often do both before it is taken away.

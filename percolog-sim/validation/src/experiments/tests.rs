@@ -91,6 +91,8 @@ impl Laboratory for Paper {
                 operations,
                 cycles,
                 all: operations,
+                later: None,
+                rare: 0,
                 p99: None,
             },
             waiting: match guest {

@@ -13,6 +13,8 @@ const HEAD: i32 = 30;
 const GAP: i32 = 14;
 const TOP: i32 = 32;
 const EDGE: i32 = 4;
+/// How strong the colour of a bar is that is compared with nothing.
+const PALE: f64 = 0.3;
 
 /// Draws them.
 pub(super) fn draw(
@@ -97,14 +99,18 @@ pub(super) fn draw(
                 };
                 let end = place(point.y.median).max(left + 1);
                 let bar = [(left, upper), (end, upper + BAR)];
-                root.draw(&Rectangle::new(bar, look.color().filled()))?;
+                let strength = if point.doubt.is_some() { PALE } else { 1.0 };
+                root.draw(&Rectangle::new(bar, look.color().mix(strength).filled()))?;
                 let far = place(point.y.largest);
                 if point.y.largest > point.y.least {
                     let spread = vec![(place(point.y.least), middle), (far, middle)];
                     root.draw(&PathElement::new(spread, INK.stroke_width(1)))?;
                 }
                 let style = font(&INK).pos(centre_left());
-                let value = short(point.y.median);
+                let value = match point.doubt {
+                    None => short(point.y.median),
+                    Some(_) => format!("{} ×", short(point.y.median)),
+                };
                 root.draw(&Text::new(value, (end.max(far) + 8, middle), style))?;
             }
         }

@@ -5,12 +5,15 @@ use plotters::prelude::*;
 use super::legend::{self, Entry};
 use super::palette::{RULE, SOFT};
 use super::{Look, Room, TEXT, axis, drawing, looks};
-use crate::findings::{Series, Shown};
+use crate::catalogue::Published;
+use crate::findings::{Point, Series, Shown};
 
 /// A line of points, or a published one.
 struct Line {
     look: Look,
     points: Vec<(f64, f64)>,
+    /// Those that are compared with nothing.
+    doubted: Vec<(f64, f64)>,
     /// The least and the largest at each.
     spreads: Vec<(f64, f64, f64)>,
     hollow: bool,
@@ -31,21 +34,21 @@ pub(super) fn draw(
         .filter(|(one, _)| !one.points.is_empty())
         .map(|(one, look)| Line {
             look: *look,
-            points: one
-                .points
-                .iter()
-                .map(|point| (point.x as f64, point.y.median))
-                .collect(),
+            points: places(one, |point| point.doubt.is_none()),
+            doubted: places(one, |point| point.doubt.is_some()),
             spreads: one
                 .points
                 .iter()
+                .filter(|point| point.doubt.is_none())
                 .map(|point| (point.x as f64, point.y.least, point.y.largest))
                 .collect(),
             hollow: false,
             name: one.contender.name.clone(),
         })
         .collect();
-    for published in &figure.published {
+    // What is saved is on no axis.
+    let drawn = |one: &&Published| one.saved_of.is_none();
+    for published in figure.published.iter().filter(drawn) {
         let of = published.contender.as_ref();
         let at = of.and_then(|name| series.iter().position(|one| one.contender.name == *name));
         // What none of ours is compared with is drawn as the last paper form is.
@@ -53,12 +56,17 @@ pub(super) fn draw(
         lines.push(Line {
             look,
             points: published.points.clone(),
+            doubted: Vec::new(),
             spreads: Vec::new(),
             hollow: true,
             name: format!("published: {}", published.name),
         });
     }
-    let all = || lines.iter().flat_map(|line| &line.points);
+    let all = || {
+        lines
+            .iter()
+            .flat_map(|line| line.points.iter().chain(&line.doubted))
+    };
     let log_y = figure.y.log && all().all(|(_, y)| *y > 0.0);
     let least = all().map(|(_, y)| *y).fold(f64::INFINITY, f64::min);
     let largest = all().map(|(_, y)| *y).fold(0.0, f64::max);
@@ -160,6 +168,13 @@ pub(super) fn draw(
                     root.draw(&PathElement::new(path.clone(), color.stroke_width(2)))?;
                 }
             }
+            for (x, value) in &line.doubted {
+                let (x, y) = pixel(*x, *value);
+                for (left, right) in [(-4, 4), (4, -4)] {
+                    let stroke = vec![(x + left, y - 4), (x + right, y + 4)];
+                    root.draw(&PathElement::new(stroke, color.stroke_width(2)))?;
+                }
+            }
             for at in path {
                 let size = if line.hollow { 6 } else { 4 };
                 legend::point(root, at, line.look, size, line.hollow)?;
@@ -167,6 +182,14 @@ pub(super) fn draw(
         }
         Ok(())
     })
+}
+
+/// Some of a contender's points.
+fn places(series: &Series<'_>, wanted: impl Fn(&Point<'_>) -> bool) -> Vec<(f64, f64)> {
+    let points = series.points.iter().filter(|point| wanted(point));
+    points
+        .map(|point| (point.x as f64, point.y.median))
+        .collect()
 }
 
 /// A line with gaps.

@@ -41,12 +41,19 @@ fn winner(shown: &Shown, series: &[Series<'_>], x: u64, row: Option<u64>) -> Opt
                 ratio: Some(ratio),
             })
         }
+        // Alone, and not only since all others are in doubt.
         (Some((alone, _)), None) | (None, Some((alone, _))) => Some(Winner {
-            at: at(alone)?,
+            at: at(alone).filter(|_| !in_doubt(series, x, row))?,
             ratio: None,
         }),
         (None, None) => None,
     }
+}
+
+/// Whether somebody has a value at a place that is compared with nothing.
+fn in_doubt(series: &[Series<'_>], x: u64, row: Option<u64>) -> bool {
+    let mut points = series.iter().filter_map(|one| one.point(x, row));
+    points.any(|point| point.doubt.is_some())
 }
 
 fn letter(at: usize) -> char {
@@ -110,7 +117,11 @@ pub(super) fn draw(
                     (start + 1, upper + 1),
                     (start + each - 1, upper + FIELD - 1),
                 ];
+                let middle = (start + each / 2, upper + FIELD / 2);
                 let Some(winner) = winner(shown, series, *x, *row) else {
+                    if in_doubt(series, *x, *row) {
+                        root.draw(&Text::new("×", middle, font(&SOFT).pos(centre())))?;
+                    }
                     continue;
                 };
                 let ratio = winner.ratio.unwrap_or(1.0);
@@ -123,7 +134,6 @@ pub(super) fn draw(
                     Some(ratio) => format!("{} {}×", letter(winner.at), short(round(ratio))),
                     None => letter(winner.at).to_string(),
                 };
-                let middle = (start + each / 2, upper + FIELD / 2);
                 root.draw(&Text::new(text, middle, font(&INK).pos(centre())))?;
             }
         }
