@@ -45,8 +45,8 @@ impl Operation<u64> for Add {
 fn an_object_that_is_never_updated_allocates_nothing() {
     assert_eq!(allocations(|| drop(Logged::<u64, Add>::new(0))), 0);
     assert_eq!(allocations(|| drop(LoggedFn::<u64>::new(0))), 0);
-    // A thread makes its record of what it holds once, with its first guard of anything.
-    drop(LoggedFn::<u64>::new(0).synchronize());
+    // A thread makes its record of what it reads once, with its first guard for reading.
+    drop(LoggedFn::<u64>::new(0).read());
     let mut objects: Vec<Logged<u64, Add>> = Vec::with_capacity(1000);
     let calls = allocations(|| {
         objects.extend((0..1000).map(Logged::new));
@@ -265,7 +265,7 @@ fn memory_is_as_stated<O: Operation<BTreeMap<u64, u64>>>(
     mut step: impl FnMut(&Logged<BTreeMap<u64, u64>, O>, u64),
 ) -> usize {
     // A thread makes its record of what it holds with its first guard of anything.
-    drop(LoggedFn::<u64>::new(0).synchronize());
+    drop(LoggedFn::<u64>::new(0).read());
     let before = BYTES.get();
     let log: Logged<BTreeMap<u64, u64>, O> = Logged::<BTreeMap<u64, u64>, O>::builder()
         .limit(limit)
@@ -352,7 +352,7 @@ fn the_memory_an_object_says_it_takes_is_what_it_asked_the_allocator_for() {
 #[test]
 fn closures_state_their_memory_too() {
     cpu::bind(CoreId::new(0));
-    drop(LoggedFn::<u64>::new(0).synchronize());
+    drop(LoggedFn::<u64>::new(0).read());
     let before = BYTES.get();
     let log: LoggedFn<u64> = LoggedFn::new(0);
     assert_eq!(log.memory_usage().total(), 0);
@@ -381,7 +381,7 @@ fn memory_is_told_of_a_poisoned_object_too_and_to_no_holder_of_a_guard() {
 #[test]
 fn an_event_queue_states_its_memory() {
     // A thread makes its record of what it holds with its first guard of anything.
-    drop(LoggedFn::<u64>::new(0).synchronize());
+    drop(LoggedFn::<u64>::new(0).read());
     let before = BYTES.get();
     let queue = EventQueue::new(600);
     let mut consumer = queue.consumer().expect("there is no other");
@@ -405,7 +405,7 @@ fn an_event_queue_states_its_memory() {
 
 #[test]
 fn a_registry_states_its_memory() {
-    drop(LoggedFn::<u64>::new(0).synchronize());
+    drop(LoggedFn::<u64>::new(0).read());
     let registry: Registry<[u64; 3]> = Registry::new();
     let mut handles = Vec::with_capacity(2000);
     let before = BYTES.get();
