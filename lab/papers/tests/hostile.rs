@@ -256,8 +256,11 @@ fn packed(header: &[u8], table: &[u8], blocks: &[(u32, Vec<u8>)]) -> Vec<u8> {
     bytes
 }
 
+/// How many records there are, and what they are before they are deflated.
+type Block = (u32, Vec<u8>);
+
 /// The parts of a file that is sound: the header, the table of files, the blocks.
-fn unpacked(bytes: &[u8]) -> (Vec<u8>, Vec<u8>, Vec<(u32, Vec<u8>)>) {
+fn unpacked(bytes: &[u8]) -> (Vec<u8>, Vec<u8>, Vec<Block>) {
     fn number(bytes: &[u8], at: usize) -> usize {
         let four = bytes[at..at + 4].try_into().expect("four bytes");
         u32::from_le_bytes(four) as usize
