@@ -152,7 +152,7 @@ fn mutations_are_tried_by_what_they_break() {
         );
     }
     assert!(!oplog.paths.iter().any(|path| path.contains("collections")));
-    mutations.extend(vec![of("percolog/src/oplog/log.rs"); 60]);
+    mutations.extend(vec![of("percolog/src/oplog/log.rs"); 100]);
     assert_eq!(
         names(&mutations)[2..],
         ["percolog/src/oplog, 1 of 2", "percolog/src/oplog, 2 of 2"]
