@@ -282,17 +282,15 @@ mod tests {
     #[test]
     fn memory_is_shared_if_two_use_it_and_one_may_write() {
         let shares = |uses: &[&[SharedResult]]| !SharedMemory::of(&of_processes(uses)).is_empty();
-        let (read, write) = (used(1, 0, 64, 0), used(1, 0, 64, 1));
-        assert!(!shares(&[&[write.clone()], &[]]), "one uses it");
-        assert!(shares(&[&[write.clone()], &[], &[write.clone()]]));
-        assert!(shares(&[&[read.clone()], &[write.clone()]]));
-        assert!(!shares(&[&[read.clone()], &[read.clone()]]), "a library");
-        assert!(!shares(&[&[used(2, 0, 64, 1)], &[write.clone()]]));
-        assert!(
-            !shares(&[&[used(1, 64, 128, 1)], &[write.clone()]]),
-            "another part of it"
-        );
-        let mut same = of_processes(&[&[write.clone()], &[write]]);
+        let (read, write) = ([used(1, 0, 64, 0)], [used(1, 0, 64, 1)]);
+        let (other, behind) = ([used(2, 0, 64, 1)], [used(1, 64, 128, 1)]);
+        assert!(!shares(&[&write, &[]]), "one uses it");
+        assert!(shares(&[&write, &[], &write]));
+        assert!(shares(&[&read, &write]));
+        assert!(!shares(&[&read, &read]), "a library");
+        assert!(!shares(&[&other, &write]), "another file");
+        assert!(!shares(&[&behind, &write]), "another part of it");
+        let mut same = of_processes(&[&write, &write]);
         same.processes[1].pid = 10;
         assert!(
             SharedMemory::of(&same).is_empty(),
