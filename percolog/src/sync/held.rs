@@ -22,7 +22,7 @@ pub(crate) struct Name(u64);
 impl From<usize> for Name {
     /// By an address that is not zero, of something that needs an even one.
     fn from(address: usize) -> Self {
-        debug_assert!(address % 2 == 0);
+        debug_assert!(address.is_multiple_of(2));
         Self(address as u64)
     }
 }
