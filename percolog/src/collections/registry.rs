@@ -1,6 +1,6 @@
 //! A registry of entries that come and go on all cores, and are listed rarely.
 
-use crate::cpu::{Environment, Native};
+use crate::cpu::{DropsAll, Environment, Native};
 use crate::oplog::{
     Absorb, AddToken, LogStats, Logged, LoggedBuilder, Operation, RemoveToken, Synchronized,
     token_pair,
@@ -73,7 +73,7 @@ pub struct Registry<T: Send, E: Environment = Native> {
 /// Who is there, by number.
 #[derive(Debug)]
 struct Entries<T> {
-    by_id: HashMap<u64, T, BuildHasherDefault<Spread>>,
+    by_id: DropsAll<HashMap<u64, T, BuildHasherDefault<Spread>>>,
 }
 
 /// Numbers are given out by the program itself, mostly one after the other: a multiplication spreads them, and nobody can choose
@@ -149,7 +149,9 @@ impl<T: Send, E: Environment> Registry<T, E> {
                     // A value's destructor runs when the table is in order again.
                     .merge_poisoned()
                     .build_in(
-                        Entries { by_id: HashMap::with_hasher(BuildHasherDefault::new()) },
+                        Entries {
+                            by_id: DropsAll::new(HashMap::with_hasher(BuildHasherDefault::new())),
+                        },
                         environment,
                     ),
             }

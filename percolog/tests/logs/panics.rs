@@ -144,6 +144,12 @@ fn tables_are_dropped_to_the_last_value() {
     dropped_to_the_end(table, &alive);
 
     let (all, alive) = values(100);
+    let registry = Registry::new();
+    all.for_each(|value| std::mem::forget(registry.register(value)));
+    assert_eq!(registry.len(), 100);
+    dropped_to_the_end(registry, &alive);
+
+    let (all, alive) = values(100);
     let recent = Lru::new();
     all.for_each(|value| recent.insert(value));
     assert_eq!(recent.len(), 100);
@@ -251,7 +257,7 @@ fn a_poisoned_event_queue_goes_on_and_can_be_cured() {
     let mut events = Vec::new();
     consumer.drain_batch(&mut events);
     assert_eq!(events.len(), 3, "two events and an overflow");
-    events.into_iter().for_each(|event| std::mem::forget(event));
+    events.into_iter().for_each(std::mem::forget);
 }
 
 #[test]

@@ -122,7 +122,7 @@ fn what_is_made_in_the_place_of_an_object_has_no_guard_of_it() {
         forget_a_guard(&place, shared);
         assert!((*place).into_inner().is_empty());
         // The same address, another object.
-        place = Box::default();
+        *place = Pushes::default();
         place.queue(Push(7));
         assert_eq!(*place.synchronize(), [7]);
         *place = Pushes::default();
