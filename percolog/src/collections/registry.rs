@@ -150,7 +150,7 @@ impl<T: Send, E: Environment> Registry<T, E> {
                     .merge_poisoned()
                     .build_in(
                         Entries {
-                            by_id: DropsAll::new(HashMap::with_hasher(BuildHasherDefault::new())),
+                            by_id: DropsAll::of(HashMap::with_hasher(BuildHasherDefault::new())),
                         },
                         environment,
                     ),
