@@ -47,7 +47,7 @@ mod topology;
 pub(crate) mod undivided;
 
 #[cfg(feature = "alloc")]
-pub(crate) use drop_all::{DropsAll, drop_all};
+pub(crate) use drop_all::{DropsAll, drop_all, for_each_to_the_end};
 #[cfg(feature = "alloc")]
 pub(crate) use environment::{Environment, Native};
 #[cfg(feature = "alloc")]

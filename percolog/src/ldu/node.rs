@@ -26,6 +26,7 @@
 //! no "after": no update can fall between two exchanges, and an object cannot be freed between them.
 
 use super::entry::{Entry, Member, UpdateError};
+use crate::cpu::{drop_all, for_each_to_the_end};
 use crate::sync::Backoff;
 use crate::sync::atomic::{AtomicPtr, AtomicU64, Ordering};
 use alloc::boxed::Box;
@@ -536,9 +537,7 @@ impl<T> Chain<T> {
 
 impl<T> Drop for Chain<T> {
     fn drop(&mut self) {
-        while let Some(ticket) = self.pop() {
-            ticket.discard();
-        }
+        for_each_to_the_end(core::iter::from_fn(|| self.pop()), Ticket::discard);
     }
 }
 
@@ -561,12 +560,13 @@ impl<T> Swept<T> {
 
 impl<T> Drop for Swept<T> {
     fn drop(&mut self) {
-        while let Some(node) = NonNull::new(self.first) {
+        drop_all(core::iter::from_fn(|| {
+            let node = NonNull::new(self.first)?;
             // SAFETY: it is ours, and came from `Box::leak`.
             let node = unsafe { Box::from_raw(node.as_ptr()) };
             self.first = node.records[0].next();
-            drop(node);
-        }
+            Some(node)
+        }));
     }
 }
 
