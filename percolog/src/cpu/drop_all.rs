@@ -102,7 +102,7 @@ mod tests {
     use std::sync::Arc;
 
     /// Panics when it is dropped, if it is told to.
-    struct Value(Arc<()>, bool);
+    struct Value(#[allow(dead_code, reason = "it is counted")] Arc<()>, bool);
 
     impl Drop for Value {
         fn drop(&mut self) {
