@@ -26,8 +26,8 @@
 //! no "after": no update can fall between two exchanges, and an object cannot be freed between them.
 
 use super::entry::{Entry, Member, UpdateError};
-use crate::sync::Backoff;
 use crate::sync::atomic::{AtomicPtr, AtomicU64, Ordering};
+use crate::sync::{Backoff, despite_panics};
 use alloc::boxed::Box;
 use core::ptr::NonNull;
 
@@ -536,9 +536,7 @@ impl<T> Chain<T> {
 
 impl<T> Drop for Chain<T> {
     fn drop(&mut self) {
-        while let Some(ticket) = self.pop() {
-            ticket.discard();
-        }
+        despite_panics(core::iter::from_fn(|| self.pop()), Ticket::discard);
     }
 }
 
@@ -561,12 +559,14 @@ impl<T> Swept<T> {
 
 impl<T> Drop for Swept<T> {
     fn drop(&mut self) {
-        while let Some(node) = NonNull::new(self.first) {
+        let nodes = core::iter::from_fn(|| {
+            let node = NonNull::new(self.first)?;
             // SAFETY: it is ours, and came from `Box::leak`.
             let node = unsafe { Box::from_raw(node.as_ptr()) };
             self.first = node.records[0].next();
-            drop(node);
-        }
+            Some(node)
+        });
+        despite_panics(nodes, drop);
     }
 }
 

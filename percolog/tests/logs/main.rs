@@ -19,5 +19,6 @@ mod shared_lines;
 mod sizes;
 mod snapshots;
 mod stamps;
+mod storm;
 mod table_cache;
 mod torture;
