@@ -74,10 +74,10 @@ enum Command {
     },
     /// Break one promise at a time, and see that the tests notice.
     Mutate {
-        /// The mutation to try; all of them when left out.
-        name: Option<String>,
+        /// The mutations to try; all of them when left out.
+        names: Vec<String>,
         /// Print the mutations, and try none.
-        #[arg(long, conflicts_with = "name")]
+        #[arg(long, conflicts_with = "names")]
         list: bool,
         /// Print what the tests print.
         #[arg(long)]
@@ -155,10 +155,10 @@ fn run(command: Command) -> Result<bool> {
         Command::Layers => layers::command(&workspace),
         Command::Lines { markdown } => lines::command(&workspace, markdown),
         Command::Mutate {
-            name,
+            names,
             list,
             verbose,
-        } => mutate::command(&workspace, name.as_deref(), list, verbose),
+        } => mutate::command(&workspace, &names, list, verbose),
         Command::Tutorial => tutorial::command(&workspace),
         Command::WorstLines { names, render } => worst::command(&workspace, &names, render),
     }

@@ -148,38 +148,29 @@ struct Workshop {
     verbose: bool,
 }
 
-/// The command `mutate`: tries one mutation, or all; tells whether all were caught.
+/// The command `mutate`: tries some mutations, or all; tells whether all were caught.
 pub(crate) fn command(
     workspace: &Workspace,
-    name: Option<&str>,
+    names: &[String],
     list: bool,
     verbose: bool,
 ) -> Result<bool> {
-    let mutations = read(&workspace.root)?;
+    let mut chosen = read(&workspace.root)?;
     if list {
-        for mutation in &mutations {
+        for mutation in &chosen {
             println!("{}: {}", mutation.name, mutation.promise);
             println!("    {} must fail", mutation.test);
         }
-        println!("{} mutations", mutations.len());
+        println!("{} mutations", chosen.len());
         return Ok(true);
     }
-    let chosen: Vec<Mutation> = match name {
-        None => mutations,
-        Some(name) => match mutations.iter().find(|mutation| mutation.name == name) {
-            Some(mutation) => vec![mutation.clone()],
-            None => {
-                let known: Vec<&str> = mutations
-                    .iter()
-                    .map(|mutation| mutation.name.as_str())
-                    .collect();
-                bail!(
-                    "no mutation is called `{name}`; there are: {}",
-                    known.join(", ")
-                );
-            }
-        },
-    };
+    let is_known = |name: &&String| chosen.iter().any(|mutation| mutation.name == **name);
+    if let Some(unknown) = names.iter().find(|name| !is_known(name)) {
+        bail!("no mutation is called `{unknown}`: cargo xtask mutate --list");
+    }
+    if !names.is_empty() {
+        chosen.retain(|mutation| names.contains(&mutation.name));
+    }
     let (counts, failure) = try_all(workspace, &chosen, verbose)?;
     println!("{} of {} mutations caught", counts.passed, chosen.len());
     if let Some(failure) = &failure {
