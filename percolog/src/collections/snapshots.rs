@@ -195,7 +195,15 @@ impl<'d, D: SnapshotSource, V: Send + Sync + 'static> Snapshots<'d, D, V> {
 
     /// The structure itself.
     pub fn into_source(self) -> D {
-        self.source
+        let Self {
+            source,
+            view,
+            published,
+            ..
+        } = self;
+        // First: a destructor that panics behind the return would leak what is returned.
+        drop((view, published));
+        source
     }
 
     /// The last view.

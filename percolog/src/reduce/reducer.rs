@@ -294,6 +294,8 @@ impl<M: Merge + Default> Reducer<M> {
         for share in self.shards.values_mut() {
             all.merge(share);
         }
+        // First: a destructor that panics behind the return would leak what is returned.
+        drop(self);
         all
     }
 }

@@ -39,6 +39,11 @@ impl Value {
         );
         !self.check
     }
+
+    /// One more of the same number, counted with this one.
+    pub(crate) fn another(&self) -> Self {
+        Alive(self.alive.clone()).value(self.number())
+    }
 }
 
 impl Drop for Value {

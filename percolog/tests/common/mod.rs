@@ -16,3 +16,4 @@ pub(crate) mod machine;
 pub(crate) mod model;
 pub(crate) mod seed;
 pub(crate) mod share;
+pub(crate) mod storm;

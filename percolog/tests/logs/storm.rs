@@ -1,94 +1,64 @@
 //! Every structure made of logs at once, used by threads that panic in operations, destructors and guards, forget guards, and use them in
 //! their last moments: nothing hangs, and of all values none is left in the end.
 
+use crate::common::alive::Alive;
+use crate::common::eventually::eventually;
 use crate::common::seed::seed;
 use crate::common::share::share;
+use crate::common::storm::{Part, fail, fails, maybe_fail, storm, with_failing_parts};
 
-use percolog::collections::{EventQueue, Lru, Registration, Registry, TableCache};
+use percolog::collections::{EventQueue, Lru, Registration, Registry, Snapshots, TableCache};
 use percolog::cpu::{self, CoreId};
 use percolog::ldu::{Entry, Fifo, Stamped};
-use percolog::oplog::{Lent, LogCacheBuilder, Logged, LoggedFn, Operation};
+use percolog::oplog::{Drain, Lent, LogCacheBuilder, Logged, LoggedFn, Operation};
+use percolog::reclaim::Domain;
+use percolog::reduce::Reducer;
 use std::cell::RefCell;
 use std::hash::{Hash, Hasher};
 use std::mem;
-use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::pin::Pin;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Weak};
 use std::thread;
-
-/// A value that is counted, and whose destructor may panic, after that.
-struct Value {
-    number: u32,
-    angry: bool,
-    alive: Arc<AtomicUsize>,
-}
-
-impl Drop for Value {
-    fn drop(&mut self) {
-        self.alive.fetch_sub(1, Ordering::Relaxed);
-        // A second panic while one unwinds would end the process, whose ever it is.
-        if self.angry && !thread::panicking() {
-            panic_quietly();
-        }
-    }
-}
-
-impl PartialEq for Value {
-    fn eq(&self, other: &Self) -> bool {
-        self.number == other.number
-    }
-}
-
-impl Eq for Value {}
-
-impl Hash for Value {
-    fn hash<H: Hasher>(&self, state: &mut H) {
-        self.number.hash(state);
-    }
-}
-
-fn panic_quietly() -> ! {
-    resume_unwind(Box::new("as asked"))
-}
+use std::time::Duration;
 
 enum Op {
-    Push(Value),
-    Panic(Value),
+    Push(Part),
+    Panic(Part),
     Clear,
 }
 
-impl Operation<Vec<Value>> for Op {
-    fn exec(self, all: &mut Vec<Value>) {
+impl Operation<Vec<Part>> for Op {
+    fn exec(self, all: &mut Vec<Part>) {
         match self {
             Self::Push(value) => all.push(value),
-            Self::Panic(_value) => panic_quietly(),
+            Self::Panic(_value) => fail(),
             Self::Clear => while all.pop().is_some() {},
         }
     }
 }
 
-percolog::log_cache!(Vec<Value>, Op, LogCacheBuilder::new().places(2).logs(3));
+percolog::log_cache!(Vec<Part>, Op, LogCacheBuilder::new().places(2).logs(3));
 
-type Object = Lent<Vec<Value>, Op>;
+type Object = Lent<Vec<Part>, Op>;
 
 struct World {
-    alive: Arc<AtomicUsize>,
-    log: Logged<Vec<Value>, Op>,
-    closures: LoggedFn<Vec<Value>>,
+    alive: Alive,
+    log: Logged<Vec<Part>, Op>,
+    closures: LoggedFn<Vec<Part>>,
     lent: Vec<Pin<Box<Object>>>,
-    registry: Arc<Registry<Value>>,
-    events: EventQueue<Value>,
-    recent: Lru<Value>,
-    fifo: Fifo<Value>,
-    table: TableCache<u32, Arc<Value>>,
+    registry: Arc<Registry<Part>>,
+    events: EventQueue<Part>,
+    recent: Lru<Part>,
+    fifo: Fifo<Part>,
+    table: TableCache<u64, Arc<Part>>,
 }
 
 impl World {
-    fn new(alive: Arc<AtomicUsize>) -> Self {
+    fn new(alive: Alive) -> Self {
         Self {
             alive,
-            log: Logged::<Vec<Value>, Op>::builder()
+            log: Logged::<Vec<Part>, Op>::builder()
                 .limit(4)
                 .build(Vec::new()),
             closures: LoggedFn::default(),
@@ -101,13 +71,8 @@ impl World {
         }
     }
 
-    fn value(&self, chance: &mut fastrand::Rng) -> Value {
-        self.alive.fetch_add(1, Ordering::Relaxed);
-        Value {
-            number: chance.u32(..20),
-            angry: chance.u8(..20) == 0,
-            alive: self.alive.clone(),
-        }
+    fn value(&self, chance: &mut fastrand::Rng) -> Part {
+        Part::new(&self.alive, chance.u64(..20))
     }
 
     fn operation(&self, chance: &mut fastrand::Rng) -> Op {
@@ -133,8 +98,8 @@ impl World {
 struct Life {
     world: Arc<World>,
     chance: fastrand::Rng,
-    handles: Vec<Registration<Arc<Registry<Value>>>>,
-    entries: Vec<Entry<Stamped<Value>>>,
+    handles: Vec<Registration<Arc<Registry<Part>>>>,
+    entries: Vec<Entry<Stamped<Part>>>,
 }
 
 impl Life {
@@ -157,7 +122,7 @@ impl Life {
                 let mut guard = world.log.synchronize();
                 guard.pop();
                 if chance.bool() {
-                    panic_quietly();
+                    fail();
                 }
             }
             9 => _ = world.log.drain(chance.usize(..10)),
@@ -170,7 +135,7 @@ impl Life {
                     _ => drop(
                         world
                             .closures
-                            .try_update(move |all: &mut Vec<Value>| all.push(value)),
+                            .try_update(move |all: &mut Vec<Part>| all.push(value)),
                     ),
                 }
             }
@@ -189,7 +154,7 @@ impl Life {
                 }
             }
             19 => {
-                let own = Logged::<Vec<Value>, Op>::new(Vec::new());
+                let own = Logged::<Vec<Part>, Op>::new(Vec::new());
                 own.queue(world.operation(chance));
                 mem::forget(own.try_read());
             }
@@ -222,10 +187,10 @@ impl Life {
             30 => drop(world.fifo.pop()),
             31 => {
                 let value = Arc::new(world.value(chance));
-                let key = value.number;
+                let key = value.number();
                 drop(world.table.get(&key));
                 drop(world.table.insert(key, value));
-                drop(world.table.remove(&chance.u32(..20)));
+                drop(world.table.remove(&chance.u64(..20)));
             }
             _ => {}
         }
@@ -286,14 +251,14 @@ fn end(world: World) {
     end(recent);
     end(fifo);
     end(table);
-    assert_eq!(alive.load(Ordering::Relaxed), 0, "values that are left");
+    assert_eq!(alive.count(), 0, "values that are left");
 }
 
 #[test]
 fn nothing_hangs_and_nothing_is_left() {
     let mut chance = fastrand::Rng::with_seed(seed());
     for _ in 0..share(40) {
-        let world = Arc::new(World::new(Arc::default()));
+        let world = Arc::new(World::new(Alive::default()));
         let threads: Vec<_> = (0..4)
             .map(|_| {
                 let mut life = Life {
@@ -313,5 +278,191 @@ fn nothing_hangs_and_nothing_is_left() {
         }
         let world = Arc::into_inner(world).expect("all threads are gone");
         end(world);
+    }
+}
+
+#[test]
+fn nothing_is_left_of_snapshots() {
+    static DOMAIN: Domain = Domain::new();
+    let alive = Alive::default();
+    let log = Logged::<Vec<Part>, Op>::builder()
+        .limit(4)
+        .build(Vec::new());
+    let snapshots = Snapshots::new(&DOMAIN, log, |parts: &Vec<Part>| parts.clone());
+    storm(
+        |_| DOMAIN.enter(),
+        |key, chance| match chance.u8(..16) {
+            0..6 => snapshots.source().queue(Op::Push(Part::new(&alive, key))),
+            6 => snapshots.source().queue(Op::Panic(Part::new(&alive, key))),
+            7 => snapshots.source().queue(Op::Clear),
+            8 => snapshots.source().clear_poison(),
+            9 | 10 => with_failing_parts(chance, || snapshots.refresh()),
+            11 => drop(with_failing_parts(chance, || snapshots.try_refresh())),
+            12 => _ = with_failing_parts(chance, || Drain::drain(&snapshots, 10)),
+            13 => snapshots.read(|parts| {
+                parts.iter().for_each(|part| _ = part.number());
+                maybe_fail(chance);
+            }),
+            14 => {
+                let section = DOMAIN.enter();
+                let latest = snapshots.latest_within(&section, Duration::ZERO);
+                latest.iter().for_each(|part| _ = part.number());
+            }
+            _ => {
+                // Others come, and this one stays what it is.
+                let section = DOMAIN.enter();
+                let latest = snapshots.latest(&section);
+                let before = latest.len();
+                snapshots.refresh();
+                assert_eq!(latest.len(), before);
+            }
+        },
+    );
+    fails(|| drop(snapshots));
+    assert!(eventually(|| {
+        DOMAIN.collect();
+        alive.count() == 0
+    }));
+}
+
+#[test]
+fn nothing_is_left_of_an_lru() {
+    let alive = Alive::default();
+    for builder in [
+        Lru::<Part>::builder().limit(4),
+        Lru::<Part>::builder().limit(4).lossless(),
+    ] {
+        let recent = builder.build();
+        storm(
+            |_| (),
+            |key, chance| {
+                let part = Part::new(&alive, key);
+                let kind = chance.u8(..16);
+                with_failing_parts(chance, || match kind {
+                    0..5 => recent.touch(part),
+                    5..9 => recent.insert(part),
+                    9 => recent.remove(part),
+                    10 => drop(recent.evict()),
+                    11 => drop(recent.evict_many(3)),
+                    12 => drop(recent.evict_beyond(5)),
+                    13 => drop(recent.order()),
+                    14 => _ = (recent.contains(&part), recent.len(), recent.drain(3)),
+                    _ => recent.clear_poison(),
+                });
+            },
+        );
+        // What is pending may fail; then it is poisoned.
+        fails(|| recent.len());
+        recent.clear_poison();
+        fails(|| drop(recent));
+        assert_eq!(alive.count(), 0);
+    }
+}
+
+#[test]
+fn nothing_is_left_of_a_table_cache() {
+    /// A key that looks into its table when it is dropped, which takes the table's locks.
+    #[derive(Clone, PartialEq, Eq, Hash)]
+    struct Key(Part, Peek);
+
+    #[derive(Clone)]
+    struct Peek(Weak<Table>);
+
+    type Table = TableCache<Key, Part>;
+
+    impl Drop for Peek {
+        fn drop(&mut self) {
+            if let Some(table) = self.0.upgrade() {
+                let _ = table.len();
+            }
+        }
+    }
+
+    impl PartialEq for Peek {
+        fn eq(&self, _: &Self) -> bool {
+            true
+        }
+    }
+
+    impl Eq for Peek {}
+
+    impl Hash for Peek {
+        fn hash<H: Hasher>(&self, _: &mut H) {}
+    }
+
+    let alive = Alive::default();
+    let table: Arc<Table> = Arc::new(TableCache::new().copies_per_core(5));
+    storm(
+        |_| (),
+        |number, chance| {
+            let new = |number| Key(Part::new(&alive, number), Peek(Arc::downgrade(&table)));
+            let key = new(number);
+            match chance.u8(..16) {
+                0..8 => {
+                    if let Some(found) = with_failing_parts(chance, || table.get(&key)) {
+                        assert_eq!(found.number(), number);
+                    }
+                }
+                8..11 => {
+                    let value = Part::new(&alive, number);
+                    drop(with_failing_parts(chance, || table.insert(key, value)));
+                }
+                11..13 => drop(with_failing_parts(chance, || table.remove(&key))),
+                13 => cpu::bind(CoreId::new(chance.u32(..3))),
+                14 => table.for_each(|key, value| {
+                    assert_eq!(key.0.number(), value.number());
+                    maybe_fail(chance);
+                }),
+                _ if chance.u8(..8) == 0 => table.clear(),
+                _ => assert!(table.copies() < 100),
+            }
+        },
+    );
+    fails(|| drop(table));
+    assert_eq!(alive.count(), 0);
+}
+
+/// The compiler leaks what is returned if a destructor behind the return panics.
+#[test]
+fn a_destructor_that_panics_leaks_nothing_that_is_returned() {
+    static DOMAIN: Domain = Domain::new();
+    let alive = Alive::default();
+    // Those with 3 fail.
+    let part = |number| Part::new(&alive, number);
+    cpu::bind(CoreId::new(0));
+    let three = part(3);
+    let table = TableCache::<Part, Part>::new().copies_per_core(1);
+    table.insert(part(3), part(0));
+    assert!(fails(|| table.insert(part(3), part(0))));
+    assert!(fails(|| table.remove(&three)));
+    assert_eq!(alive.count(), 1);
+    table.insert(part(3), part(0));
+    table.insert(part(4), part(0));
+    assert!(table.get(&three).is_some());
+    assert!(fails(|| table.get(&part(4))), "the other copy has to go");
+    assert!(fails(|| drop(table)));
+    assert!(fails(|| drop(three)));
+    assert_eq!(alive.count(), 0);
+
+    let reducer = Reducer::<Vec<Part>>::new();
+    reducer.update(|parts| parts.push(part(3)));
+    assert!(fails(|| reducer.into_inner()));
+    assert_eq!(alive.count(), 0);
+
+    let log = Logged::<Vec<Part>, Op>::new(vec![part(0)]);
+    let snapshots = Snapshots::new(&DOMAIN, log, |parts: &Vec<Part>| {
+        let [part] = &parts[..] else { fail() };
+        PartThatFails(part.another())
+    });
+    assert!(fails(|| snapshots.into_source()));
+    assert_eq!(alive.count(), 0);
+}
+
+struct PartThatFails(Part);
+
+impl Drop for PartThatFails {
+    fn drop(&mut self) {
+        self.0.number();
+        fail();
     }
 }

@@ -11,3 +11,4 @@ mod reduce;
 mod refcount;
 mod seams;
 mod sloppy_counter;
+mod storm;

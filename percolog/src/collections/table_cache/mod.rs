@@ -102,8 +102,9 @@ pub struct TableCache<K, V, S = DefaultHashBuilder, E = Native> {
     center: Isolated<Center<K, V>>,
 }
 
-/// Entries by the hashes of their keys, on lines of their own.
-type Table<K, V> = OwnTable<(K, V)>;
+/// Entries, each with its key's hash, on lines of their own. A table that grows or tidies up asks no key for its hash: hashbrown
+/// drops entries where that panics.
+type Table<K, V> = OwnTable<(u64, K, V)>;
 
 /// The central table, behind its lock.
 struct Center<K, V> {
@@ -152,8 +153,9 @@ fn find<'t, K: Borrow<Q>, V, Q: Eq + ?Sized>(
     table: &'t Table<K, V>,
     hash: u64,
     key: &Q,
-) -> Option<&'t (K, V)> {
-    table.find(hash, |(other, _)| other.borrow() == key)
+) -> Option<(&'t K, &'t V)> {
+    let found = table.find(hash, |(_, other, _)| other.borrow() == key);
+    found.map(|(_, key, value)| (key, value))
 }
 
 fn take<K: Borrow<Q>, V, Q: Eq + ?Sized>(
@@ -161,8 +163,14 @@ fn take<K: Borrow<Q>, V, Q: Eq + ?Sized>(
     hash: u64,
     key: &Q,
 ) -> Option<(K, V)> {
-    let entry = table.find_entry(hash, |(other, _)| other.borrow() == key);
-    entry.ok().map(|entry| entry.remove().0)
+    let entry = table.find_entry(hash, |(_, other, _)| other.borrow() == key);
+    let ((_, key, value), _) = entry.ok()?.remove();
+    Some((key, value))
+}
+
+/// Puts a key in that is absent.
+fn put<K, V>(table: &mut Table<K, V>, hash: u64, key: K, value: V) {
+    table.insert_unique(hash, (hash, key, value), |(hash, ..)| *hash);
 }
 
 impl<K, V> TableCache<K, V> {
@@ -266,19 +274,29 @@ where
         Q: Hash + Eq + ?Sized,
         V: Clone,
     {
-        let (value, spent) = self.center.shared(|table| {
-            let (own, value) = find(table, hash, key)?;
-            let copy = (own.clone(), value.clone());
-            let value = value.clone();
+        // Out here: nothing is dropped under a lock, not even by a panic.
+        let (mut own, mut copy, mut found) = (None, None, None);
+        let spent = self.center.shared(|table| {
+            let (key, value) = find(table, hash, key)?;
+            own = Some(key.clone());
+            copy = Some(value.clone());
+            found = Some(value.clone());
             // Under the central lock: see the module.
-            Some((value, self.remember(slot, hash, copy)))
-        })?;
-        drop(spent);
-        Some(value)
+            self.remember(slot, hash, &mut own, &mut copy)
+        });
+        // First: a destructor that panics behind the return would leak what is returned. The same below.
+        drop((spent, own, copy));
+        found
     }
 
-    /// Keeps a copy on the slot. What is to be dropped instead comes back.
-    fn remember(&self, slot: CoreId, hash: u64, copy: (K, V)) -> Spent<K, V> {
+    /// Takes these and keeps them on the slot, unless there is a copy of the key. Returns the copies that had to go.
+    fn remember(
+        &self,
+        slot: CoreId,
+        hash: u64,
+        own: &mut Option<K>,
+        copy: &mut Option<V>,
+    ) -> Option<Table<K, V>> {
         let place = self
             .copies
             .get_or_make(slot, || SlotLock::new(Table::new()));
@@ -286,35 +304,27 @@ where
             let mut copies = place.lock();
             let copies = copies.get();
             // Another thread of this slot may have been faster.
-            if find(copies, hash, &copy.0).is_some() {
-                return Spent::Copy { _copy: copy };
+            if find(copies, hash, own.as_ref()?).is_some() {
+                return None;
             }
-            let spent = if copies.len() < self.bound {
-                Spent::Nothing
-            } else {
-                let empty = Table::new();
-                Spent::All {
-                    _copies: mem::replace(copies, empty),
-                }
-            };
-            copies.insert_unique(hash, copy, |(key, _)| self.hasher.hash_one(key));
+            let is_full = copies.len() >= self.bound;
+            let spent = is_full.then(|| mem::replace(copies, Table::new()));
+            put(copies, hash, own.take()?, copy.take()?);
             spent
         })
     }
 
-    /// Takes every core's copy of the key away. The caller holds the central lock exclusively.
-    fn forget<Q>(&self, hash: u64, key: &Q) -> Vec<(K, V)>
+    /// Takes every core's copy of the key away, to `spent`. The caller holds the central lock exclusively.
+    fn forget<Q>(&self, hash: u64, key: &Q, spent: &mut Vec<(K, V)>)
     where
         K: Borrow<Q>,
         Q: Eq + ?Sized,
     {
         // A slot whose first copy was made before is found: it was made under the central lock.
         let copies = self.copies.iter();
-        copies
-            .filter_map(|(_, copies)| {
-                cpu::without_preemption(|| take(copies.lock().get(), hash, key))
-            })
-            .collect()
+        spent.extend(copies.filter_map(|(_, copies)| {
+            cpu::without_preemption(|| take(copies.lock().get(), hash, key))
+        }));
     }
 
     /// Puts a value in, and returns the one that was there before.
@@ -326,16 +336,24 @@ where
     /// Where the key's `Hash` or `Eq` do; the table is then as before.
     pub fn insert(&self, key: K, value: V) -> Option<V> {
         let hash = self.hasher.hash_one(&key);
-        let (before, _copies) = self.center.exclusive(|table| {
-            if find(table, hash, &key).is_none() {
+        // Out here: nothing is dropped under a lock, not even by a panic.
+        let (mut spent, mut new) = (Vec::new(), Some((key, value)));
+        self.center.exclusive(|table| {
+            let (key, value) = new.as_mut()?;
+            if find(table, hash, key).is_some() {
+                self.forget(hash, key, &mut spent);
+                let (_, _, before) = table.find_mut(hash, |(_, other, _)| other == key)?;
+                mem::swap(before, value);
+            } else {
                 // What is absent has no copies.
-                table.insert_unique(hash, (key, value), |(key, _)| self.hasher.hash_one(key));
-                return (None, Vec::new());
+                let (key, value) = new.take()?;
+                put(table, hash, key, value);
             }
-            let copies = self.forget(hash, &key);
-            let entry = table.find_mut(hash, |(other, _)| *other == key);
-            (entry.map(|(_, before)| mem::replace(before, value)), copies)
+            Some(())
         });
+        // In the new value's place is the one before.
+        let (key, before) = new.unzip();
+        drop((key, spent));
         before
     }
 
@@ -351,11 +369,13 @@ where
         Q: Hash + Eq + ?Sized,
     {
         let hash = self.hasher.hash_one(key);
-        let ((_key, value), _copies) = self.center.exclusive(|table| {
+        let mut spent = Vec::new();
+        let (key, value) = self.center.exclusive(|table| {
             find(table, hash, key)?;
-            let copies = self.forget(hash, key);
-            Some((take(table, hash, key)?, copies))
+            self.forget(hash, key, &mut spent);
+            take(table, hash, key)
         })?;
+        drop((key, spent));
         Some(value)
     }
 
@@ -378,7 +398,7 @@ where
     /// Where `f` does.
     pub fn for_each(&self, mut f: impl FnMut(&K, &V)) {
         self.center
-            .shared(|table| table.iter().for_each(|(key, value)| f(key, value)));
+            .shared(|table| table.iter().for_each(|(_, key, value)| f(key, value)));
     }
 
     /// Returns the number of keys in the table.
@@ -406,13 +426,6 @@ where
 fn take_all<K, V>(copies: &SlotLock<Table<K, V>>) -> Table<K, V> {
     let empty = Table::new();
     cpu::without_preemption(|| mem::replace(copies.lock().get(), empty))
-}
-
-/// What a new copy leaves over, to be dropped without a lock.
-enum Spent<K, V> {
-    Nothing,
-    Copy { _copy: (K, V) },
-    All { _copies: Table<K, V> },
 }
 
 impl<K, V, S: Default> Default for TableCache<K, V, S> {

@@ -1,13 +1,13 @@
 //! Everything that can be done with objects, by all threads at once, with panics everywhere; in the end nothing is left.
 
-use crate::common::alive::{Alive, Value};
+use crate::common::alive::Alive;
 use crate::common::alone::alone;
 use crate::common::eventually::eventually;
 use crate::common::seed::seed;
 use crate::common::share::share;
+use crate::common::storm::{Part, fail, fails};
 use percolog::clustered::{self, Call, ExchangeError, ObjectRef, Place, Root, Shared, SwapPolicy};
 use percolog::cpu::{self, CoreId};
-use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Barrier, Mutex};
 use std::thread;
@@ -19,27 +19,13 @@ percolog::interposable! {
     }
 }
 
-/// A representative, which may panic when it is dropped.
-struct Part {
-    value: Value,
-    fails: bool,
-}
-
-impl Drop for Part {
-    fn drop(&mut self) {
-        if self.fails && !thread::panicking() {
-            panic!("a destructor fails");
-        }
-    }
-}
-
 impl Work for Part {
     fn work(&self, number: u64) -> u64 {
-        self.value.number() + number
+        self.number() + number
     }
 
     fn fail(&self) {
-        panic!("a call fails");
+        fail();
     }
 }
 
@@ -52,7 +38,9 @@ impl Root for Parts {
 
     fn create(&self, _: &Place<'_, Part>) -> Part {
         let number = self.0.number();
-        assert!(!number.is_multiple_of(31), "a representative fails");
+        if number.is_multiple_of(31) {
+            fail();
+        }
         self.0.part(number)
     }
 
@@ -70,10 +58,7 @@ struct World {
 
 impl World {
     fn part(&self, number: u64) -> Part {
-        Part {
-            value: self.alive.value(number),
-            fails: number.is_multiple_of(8),
-        }
+        Part::new(&self.alive, number)
     }
 
     fn number(&self) -> u64 {
@@ -112,7 +97,7 @@ impl World {
             3 => drop(object.swap(SwapPolicy::Wait, |_| self.distributed())),
             4 => {
                 let failed: Result<(), _> = object.swap(SwapPolicy::Pass, |_| -> Parts {
-                    panic!("a swap fails");
+                    fail();
                 });
                 assert!(failed.is_err());
             }
@@ -166,9 +151,7 @@ fn nothing_is_left_of_a_storm() {
                 for _ in 0..share(20) {
                     // Some of it by a thread that ends.
                     let mut short = chance.fork();
-                    let step = |chance: &mut _| {
-                        let _ = catch_unwind(AssertUnwindSafe(|| world.step(chance)));
-                    };
+                    let step = |chance: &mut _| _ = fails(|| world.step(chance));
                     thread::scope(|scope| {
                         scope.spawn(|| (0..100).for_each(|_| step(&mut short)));
                         (0..400).for_each(|_| step(&mut chance));
