@@ -58,6 +58,27 @@ fn a_shared_guard_is_of_one_of_them() {
     assert_eq!(inner.into_inner(), 3 * 16 * 128);
 }
 
+/// Two objects that are read at the same time, each by a thread of its own: neither thread is told that it has the other one.
+#[test]
+fn a_share_of_one_object_is_not_one_of_another() {
+    let (mine, others) = (LoggedFn::<u32>::default(), LoggedFn::<u32>::default());
+    let (is_read, reads) = channel();
+    let (is_over, over) = channel::<()>();
+    thread::scope(|scope| {
+        let others_too = &others;
+        scope.spawn(move || {
+            let _guard = others_too.read();
+            is_read.send(()).expect("somebody waits for it");
+            // Ends when the other side goes away, too.
+            let _ = over.recv();
+        });
+        let _guard = mine.read();
+        reads.recv().expect("it is read");
+        assert_eq!(*others.read(), 0);
+        drop(is_over);
+    });
+}
+
 #[derive(Default)]
 struct Server {
     open: Registry<u32>,
