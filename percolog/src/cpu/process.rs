@@ -305,6 +305,29 @@ pub(crate) mod in_tests {
     pub(crate) fn undisturbed() -> RwLockReadGuard<'static, ()> {
         FORKS.read().unwrap_or_else(PoisonError::into_inner)
     }
+
+    /// Forks and runs `child` there; whether it said yes within half a minute. (A lock that was
+    /// inherited taken shows as a child ended by its alarm.)
+    #[cfg(all(unix, not(miri)))]
+    pub(crate) fn succeeds(child: impl FnOnce() -> bool) -> bool {
+        // SAFETY: the child only runs `child`, which takes no lock but ours and does not panic (it may allocate: the C libraries
+        // that there are allow that), and leaves by `_exit`.
+        unsafe {
+            match libc::fork() {
+                -1 => false,
+                0 => {
+                    libc::alarm(30);
+                    libc::_exit(if child() { 0 } else { 1 });
+                }
+                pid => {
+                    let mut status = 0;
+                    libc::waitpid(pid, &raw mut status, 0) == pid
+                        && libc::WIFEXITED(status)
+                        && libc::WEXITSTATUS(status) == 0
+                }
+            }
+        }
+    }
 }
 
 #[cfg(all(test, feature = "std"))]
@@ -381,35 +404,13 @@ mod tests {
     // Miri has no `fork`.
     #[cfg(all(unix, not(miri)))]
     mod forked {
-        use super::super::in_tests::forking;
+        use super::super::in_tests::{forking, succeeds};
         use super::*;
 
         /// Forks and runs `child` there, as [`succeeds`] says, while no test runs that a fork would disturb.
         fn succeeds_in_a_child(child: impl FnOnce() -> bool) -> bool {
             let _forks = forking();
             succeeds(child)
-        }
-
-        /// Forks and runs `child` there; whether it said yes within half a minute. (A lock that was
-        /// inherited taken shows as a child ended by its alarm.)
-        fn succeeds(child: impl FnOnce() -> bool) -> bool {
-            // SAFETY: the child only runs `child`, which allocates nothing, takes no lock but ours and
-            // does not panic, and leaves by `_exit`.
-            unsafe {
-                match libc::fork() {
-                    -1 => false,
-                    0 => {
-                        libc::alarm(30);
-                        libc::_exit(if child() { 0 } else { 1 });
-                    }
-                    pid => {
-                        let mut status = 0;
-                        libc::waitpid(pid, &raw mut status, 0) == pid
-                            && libc::WIFEXITED(status)
-                            && libc::WEXITSTATUS(status) == 0
-                    }
-                }
-            }
         }
 
         #[test]

@@ -4,9 +4,9 @@ use super::SloppyCounter;
 use super::spares::{Account, Bank, give_centrally, take_centrally};
 use crate::cpu::barrier::{self, BarrierMode};
 use crate::cpu::lease;
-#[cfg(unix)]
-use crate::cpu::process::in_tests::forking;
 use crate::cpu::process::in_tests::undisturbed;
+#[cfg(all(unix, not(miri)))]
+use crate::cpu::process::in_tests::{forking, succeeds};
 use crate::sync::atomic::{AtomicI64, Ordering};
 use proptest::prelude::*;
 use std::format;
@@ -143,7 +143,7 @@ fn what_interrupts_the_owner_uses_the_central_counter() {
 }
 
 /// A child has no thread that would ever leave the share that one was in the middle of.
-#[cfg(unix)]
+#[cfg(all(unix, not(miri)))]
 #[test]
 fn a_child_waits_for_nobody_who_is_inside() {
     use crate::cpu::lease;
@@ -155,7 +155,7 @@ fn a_child_waits_for_nobody_who_is_inside() {
     // Looks once, and has registered what is done around a fork.
     assert_eq!(counter.in_use(), 0);
     let (inside, over) = (Barrier::new(2), Barrier::new(2));
-    let status = thread::scope(|scope| {
+    let agrees = thread::scope(|scope| {
         scope.spawn(|| {
             let mine = lease::mine().expect("there are leases left");
             counter.acquire(mine, 6);
@@ -167,25 +167,11 @@ fn a_child_waits_for_nobody_who_is_inside() {
             });
         });
         inside.wait();
-        // SAFETY: the child allocates, which the C libraries that there are allow, and leaves by `_exit`.
-        let status = unsafe {
-            match libc::fork() {
-                -1 => -1,
-                0 => {
-                    libc::alarm(30);
-                    libc::_exit(i32::from(counter.in_use() != 3));
-                }
-                child => {
-                    let mut status = -1;
-                    libc::waitpid(child, &raw mut status, 0);
-                    status
-                }
-            }
-        };
+        let agrees = succeeds(|| counter.in_use() == 3);
         over.wait();
-        status
+        agrees
     });
-    assert_eq!(status, 0, "the child's status is {status:#x}");
+    assert!(agrees, "the child counts as its parent does");
     assert_eq!(counter.in_use(), 3);
 }
 
@@ -388,12 +374,12 @@ proptest! {
     }
 }
 
-#[cfg(unix)]
+#[cfg(all(unix, not(miri)))]
 #[path = "../../../tests/common/child.rs"]
 mod child;
 
 /// An owner that was about to look whether somebody forks is not there in the child, which forks itself.
-#[cfg(unix)]
+#[cfg(all(unix, not(miri)))]
 #[test]
 fn nobody_in_a_child_waits_for_an_owner_that_was_about_to_look() {
     let _forks = forking();

@@ -243,32 +243,15 @@ fn threads_without_a_lease_share() {
 
 /// A thread that is inside a leased shard when it has no lease any more does not wait for itself: not for a visitor, in a visit of
 /// its own, or in a step, a `fork` or the end of one that waits for it.
-#[cfg(unix)]
+// Miri has no `fork`.
+#[cfg(all(unix, not(miri)))]
 #[test]
 fn a_thread_is_inside_its_shard_without_its_lease() {
-    use crate::cpu::process::in_tests::forking;
+    use crate::cpu::process::in_tests::{forking, succeeds};
     use crate::cpu::undivided::{is_forking, undivided};
 
     static SUMS: Sums = Sums::new();
     static CHECKED: AtomicU32 = AtomicU32::new(0);
-
-    /// Forks; whether the child finds what `child` says.
-    fn succeeds_in_a_child(child: impl FnOnce() -> bool) -> bool {
-        // SAFETY: the child runs `child` alone, which allocates nothing and does not panic, and leaves by `_exit`.
-        unsafe {
-            match libc::fork() {
-                -1 => false,
-                0 => {
-                    libc::alarm(30);
-                    libc::_exit(if child() { 0 } else { 1 });
-                }
-                child => {
-                    let mut status = 0;
-                    libc::waitpid(child, &raw mut status, 0) == child && status == 0
-                }
-            }
-        }
-    }
 
     struct Late(core::cell::Cell<Option<&'static Shard<u64, ()>>>);
     impl Drop for Late {
@@ -283,9 +266,9 @@ fn a_thread_is_inside_its_shard_without_its_lease() {
                 let other = scope.spawn(|| SUMS.entered().is_none());
                 assert_eq!(other.join().ok(), Some(true));
             });
-            assert!(succeeds_in_a_child(is_inside));
+            assert!(succeeds(is_inside));
             std::thread::scope(|scope| {
-                let other = scope.spawn(|| succeeds_in_a_child(|| true));
+                let other = scope.spawn(|| succeeds(|| true));
                 // It waits for this thread.
                 while !is_forking() {
                     std::thread::yield_now();
@@ -308,20 +291,29 @@ fn a_thread_is_inside_its_shard_without_its_lease() {
     std::thread::spawn(|| {
         // Touched first, so destroyed last.
         LATE.with(|late| {
-            let lease = lease::mine().expect("there are leases");
-            let made = SUMS.make(Who::Leased(lease), || (0, ()));
-            let shard = made.expect("nobody visits here");
-            lease::expect_guards(lease);
-            // SAFETY: this thread has the lease, and a late lease is kept until the shard is left.
-            unsafe { SUMS.own(shard) }
-                .expect("nobody visits here")
-                .keep();
-            late.0.set(Some(shard));
+            late.0.set(Some(enter_and_keep(&SUMS)));
         });
     })
     .join()
     .expect("no panic");
     assert_eq!(CHECKED.load(Ordering::Relaxed), 1);
+}
+
+/// Enters the calling thread's shard, with a guard that may outlive its lease.
+#[cfg(unix)]
+fn enter_and_keep(sums: &'static Sums) -> &'static Shard<u64, ()> {
+    let lease = lease::mine().expect("leases are given back");
+    let who = Who::Leased(lease);
+    let shard = match sums.find(who) {
+        Some(shard) => shard,
+        None => sums.make(who, || (0, ())).expect("nobody visits here"),
+    };
+    lease::expect_guards(lease);
+    // SAFETY: this thread has the lease, and a late lease is kept until the shard is left.
+    unsafe { sums.own(shard) }
+        .expect("nobody visits here")
+        .keep();
+    shard
 }
 
 /// A thread-local value that holds a guard and is destroyed after the thread has given up its lease.
@@ -345,18 +337,7 @@ fn leases_of_guards_that_end_late_are_given_back() {
         std::thread::spawn(|| {
             // Touched first, so destroyed last.
             LATE.with(|late| {
-                let lease = lease::mine().expect("leases are given back");
-                let who = Who::Leased(lease);
-                let shard = match SUMS.find(who) {
-                    Some(shard) => shard,
-                    None => SUMS.make(who, || (0, ())).expect("nobody visits here"),
-                };
-                lease::expect_guards(lease);
-                // SAFETY: this thread has the lease, and a late lease is kept until the shard is left.
-                unsafe { SUMS.own(shard) }
-                    .expect("nobody visits here")
-                    .keep();
-                late.0.set(Some(shard));
+                late.0.set(Some(enter_and_keep(&SUMS)));
             });
         })
         .join()
