@@ -51,6 +51,11 @@ fn delay(cycles: u64) {
     }
 }
 
+/// A number below a power of two that looks drawn by lot, and is always the same for the same `seed`.
+fn upto(power: u64, seed: u64) -> u64 {
+    seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> (64 - power.trailing_zeros())
+}
+
 /// Starts threads on cores of their own, which do their work together, each `operations` times.
 fn crew(threads: usize, operations: u64, work: impl Fn(usize) + Sync) {
     let barrier = Barrier::new(threads);
@@ -94,7 +99,7 @@ fn guest() {
             // is then a tenth shorter or longer for the whole run. So each pauses, and comes back behind others.
             crew(24, 300, |_| {
                 let turn = shared.0.fetch_add(1, Ordering::Relaxed);
-                delay(turn.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 53);
+                delay(upto(2_048, turn));
             });
         }
         "apart" => {
@@ -105,14 +110,16 @@ fn guest() {
         }
         "ticket" => {
             let lock = Line(TicketLock::default());
-            crew(16, 20, |number| {
+            // Pauses differ here too, and the lock is busy half of the time: where it is nearly always busy, one long queue
+            // outlasts the whole run, and few things are counted.
+            crew(6, 200, |_| {
                 let mine = lock.0.next.fetch_add(1, Ordering::Relaxed);
                 while lock.0.current.load(Ordering::Acquire) != mine {}
                 delay(400);
                 lock.0
                     .current
                     .store(mine.wrapping_add(1), Ordering::Release);
-                delay(9_000 + 100 * number as u64);
+                delay(7_000 + upto(4_096, u64::from(mine)));
             });
         }
         "pair" => {
@@ -124,14 +131,16 @@ fn guest() {
             });
         }
         "published" => {
+            // Pauses of one length would beat against each other: which reads find a new value is then decided once, by the
+            // first turns. These differ, and there are enough of them for the share of such reads to settle.
             let value = Line(AtomicU64::new(0));
-            crew(9, 400, |number| {
+            crew(9, 2_000, |number| {
                 if number == 0 {
-                    value.0.fetch_add(1, Ordering::Release);
-                    delay(900);
+                    let written = value.0.fetch_add(1, Ordering::Release);
+                    delay(400 + upto(1_024, written));
                 } else {
-                    while value.0.load(Ordering::Acquire) == u64::MAX {}
-                    delay(100 + 50 * number as u64);
+                    let read = value.0.load(Ordering::Acquire);
+                    delay(100 + 50 * number as u64 + upto(256, read ^ (number as u64) << 32));
                 }
             });
         }
