@@ -12,14 +12,15 @@
 //! 2012, for why merging keeps the bound; D. Anderson and others, *A High-Performance Algorithm for Identifying Frequent Items
 //! in Data Streams*, IMC 2017, for lowering many at once.)
 
-use super::tables::Table;
 use super::{BarrierError, Merge, Reducer};
+use crate::cpu::OwnTable;
+use crate::hash::DefaultHashBuilder;
 use alloc::borrow::ToOwned;
 use alloc::vec::Vec;
 use core::borrow::Borrow;
 use core::cmp::Reverse;
 use core::fmt;
-use core::hash::Hash;
+use core::hash::{BuildHasher, Hash};
 
 /// The most frequent of any number of keys, in bounded memory.
 ///
@@ -176,10 +177,20 @@ impl<K> fmt::Debug for TopK<K> {
 pub struct TopKSnapshot<K> {
     /// 0 before anything was added.
     k: usize,
-    counts: Table<K, u64>,
+    counts: OwnTable<Counted<K>>,
+    hasher: DefaultHashBuilder,
     /// What any key may have lost.
     lost: u64,
     total: u64,
+}
+
+/// A key in a table.
+#[derive(Debug, Clone)]
+struct Counted<K> {
+    /// Kept, so that a table that moves its keys asks none for its hash: one that panics then would take the others with it.
+    hash: u64,
+    key: K,
+    count: u64,
 }
 
 /// A key with the bounds of its count.
@@ -213,7 +224,7 @@ impl<K> TopKSnapshot<K> {
         let mut all: Vec<_> = self
             .counts
             .iter()
-            .map(|(key, count)| self.heavy(key, *count))
+            .map(|counted| self.heavy(&counted.key, counted.count))
             .collect();
         all.sort_unstable_by_key(|heavy| Reverse(heavy.at_least));
         all.truncate(count);
@@ -231,7 +242,7 @@ impl<K> TopKSnapshot<K> {
     /// Lowers all counts by the largest but `k`, which leaves `k` keys at most.
     #[cold]
     fn lower(&mut self) {
-        let mut counts: Vec<u64> = self.counts.values().copied().collect();
+        let mut counts: Vec<u64> = self.counts.iter().map(|counted| counted.count).collect();
         if counts.len() <= self.k {
             return;
         }
@@ -239,9 +250,9 @@ impl<K> TopKSnapshot<K> {
         let by = *by;
         // First, so that it is true also if a key's destructor panics.
         self.lost += by;
-        self.counts.retain(|_, count| {
-            *count = count.saturating_sub(by);
-            *count > 0
+        self.counts.retain(|counted| {
+            counted.count = counted.count.saturating_sub(by);
+            counted.count > 0
         });
     }
 }
@@ -257,20 +268,39 @@ impl<K: Hash + Eq + Clone> TopKSnapshot<K> {
         if amount == 0 {
             return;
         }
-        match self.counts.get_mut(key) {
+        let hash = self.hasher.hash_one(key);
+        match self.count_mut(hash, key) {
             Some(count) => *count += amount,
-            None => self.add_first(k, key.to_owned(), amount),
+            None => self.add_first(k, hash, key.to_owned(), amount),
         }
         self.total += amount;
     }
 
+    #[inline]
+    fn count_mut<Q>(&mut self, hash: u64, key: &Q) -> Option<&mut u64>
+    where
+        K: Borrow<Q>,
+        Q: Eq + ?Sized,
+    {
+        let counted = self
+            .counts
+            .find_mut(hash, |counted| counted.key.borrow() == key)?;
+        Some(&mut counted.count)
+    }
+
     #[cold]
-    fn add_first(&mut self, k: usize, key: K, amount: u64) {
+    fn add_first(&mut self, k: usize, hash: u64, key: K, amount: u64) {
         self.k = k;
         if self.counts.len() >= k.saturating_mul(2) {
             self.lower();
         }
-        self.counts.insert(key, amount);
+        self.insert(hash, key, amount);
+    }
+
+    fn insert(&mut self, hash: u64, key: K, count: u64) {
+        let counted = Counted { hash, key, count };
+        self.counts
+            .insert_unique(hash, counted, |counted| counted.hash);
     }
 
     /// Between what and what a key's count lies, also of a key that is not there any more.
@@ -280,7 +310,10 @@ impl<K: Hash + Eq + Clone> TopKSnapshot<K> {
         K: Borrow<Q>,
         Q: Hash + Eq,
     {
-        let count = self.counts.get(key).copied().unwrap_or(0);
+        let counted = self.counts.find(self.hasher.hash_one(key), |counted| {
+            counted.key.borrow() == key
+        });
+        let count = counted.map_or(0, |counted| counted.count);
         TopKEntry {
             key,
             at_least: count,
@@ -293,7 +326,8 @@ impl<K> Default for TopKSnapshot<K> {
     fn default() -> Self {
         Self {
             k: 0,
-            counts: Table::default(),
+            counts: OwnTable::new(),
+            hasher: DefaultHashBuilder::new(),
             lost: 0,
             total: 0,
         }
@@ -309,10 +343,12 @@ impl<K: Hash + Eq + Clone> Merge for TopKSnapshot<K> {
             0 => other.k,
             mine => mine.min(other.k),
         };
-        for (key, count) in other.counts.iter() {
-            match self.counts.get_mut(key) {
-                Some(sum) => *sum += *count,
-                None => _ = self.counts.insert(key.clone(), *count),
+        for counted in other.counts.iter() {
+            // Each table hashes in its own way.
+            let hash = self.hasher.hash_one(&counted.key);
+            match self.count_mut(hash, &counted.key) {
+                Some(sum) => *sum += counted.count,
+                None => self.insert(hash, counted.key.clone(), counted.count),
             }
         }
         self.lost += other.lost;

@@ -2,7 +2,9 @@
 
 use percolog::reduce::{Merge, TopK, TopKSnapshot};
 use proptest::prelude::*;
+use std::cell::Cell;
 use std::collections::BTreeMap;
+use std::hash::{Hash, Hasher};
 use std::thread;
 
 /// Everything that is promised of `heaviest`, which has seen what is in `model`.
@@ -108,4 +110,39 @@ fn amounts_end_where_a_total_does() {
     assert_eq!(read.total(), u64::MAX);
     assert_eq!(read.get(&"a").at_most, u64::MAX - 1);
     assert_eq!(format!("{top:?}"), "TopK { k: 1, .. }");
+}
+
+/// A key that panics if it is asked for its hash while another one is added.
+#[derive(Clone, PartialEq, Eq)]
+struct Touchy(u64);
+
+const ANY: u64 = u64::MAX;
+
+thread_local! {
+    static ADDED: Cell<u64> = const { Cell::new(ANY) };
+}
+
+impl Hash for Touchy {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        let added = ADDED.get();
+        assert!(added == ANY || added == self.0, "nobody adds {}", self.0);
+        self.0.hash(state);
+    }
+}
+
+#[test]
+fn a_table_that_moves_its_keys_does_not_ask_them() {
+    let top: TopK<Touchy> = TopK::new(10);
+    // Keys of which one stays and the others come and go, so that the table grows, and is put in order again and again.
+    for number in 0..2000 {
+        ADDED.set(number % 2 * number);
+        top.increment(&Touchy(ADDED.get()));
+    }
+    ADDED.set(ANY);
+    let read = top.read();
+    assert_eq!(read.total(), 2000);
+    let [first] = &read.top(1)[..] else {
+        panic!("one was added a thousand times")
+    };
+    assert!(first.key.0 == 0 && (first.at_least..=first.at_most).contains(&1000));
 }
