@@ -16,7 +16,6 @@ use percolog::reduce::Reducer;
 use std::cell::RefCell;
 use std::hash::{Hash, Hasher};
 use std::mem;
-use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::pin::Pin;
 use std::sync::{Arc, Weak};
 use std::thread;
@@ -198,7 +197,7 @@ impl Life {
 
     fn go_on(&mut self, steps: usize) {
         for _ in 0..steps {
-            let _ = catch_unwind(AssertUnwindSafe(|| self.step()));
+            fails(|| self.step());
         }
     }
 }
@@ -208,10 +207,10 @@ impl Drop for Life {
     fn drop(&mut self) {
         self.go_on(20);
         for handle in mem::take(&mut self.handles) {
-            let _ = catch_unwind(AssertUnwindSafe(|| drop(handle)));
+            fails(|| drop(handle));
         }
         for entry in mem::take(&mut self.entries) {
-            let _ = catch_unwind(AssertUnwindSafe(|| drop(entry)));
+            fails(|| drop(entry));
         }
     }
 }
@@ -223,7 +222,7 @@ thread_local! {
 /// Each part is dropped whatever the others do.
 fn end(world: World) {
     fn end<T>(what: T) {
-        let _ = catch_unwind(AssertUnwindSafe(|| drop(what)));
+        fails(|| drop(what));
     }
     let World {
         alive,
@@ -237,11 +236,10 @@ fn end(world: World) {
         table,
     } = world;
     // What is pending may panic.
-    let quietly = |f: &dyn Fn()| drop(catch_unwind(AssertUnwindSafe(f)));
-    quietly(&|| mem::forget(log.try_read()));
-    quietly(&|| mem::forget(closures.synchronize()));
+    fails(|| mem::forget(log.try_read()));
+    fails(|| mem::forget(closures.synchronize()));
     for object in &lent {
-        quietly(&|| mem::forget(object.try_read()));
+        fails(|| mem::forget(object.try_read()));
     }
     end(log);
     end(closures);
