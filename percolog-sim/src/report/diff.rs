@@ -24,7 +24,7 @@ pub struct Difference {
     pub figures: Vec<FigureChange>,
     /// Lines, those that matter most first.
     pub lines: Vec<LineChange>,
-    /// What makes the reports unlike.
+    /// What has to be known before any figure: what each report says first of itself, and what makes them unlike.
     pub doubts: Vec<String>,
 }
 
@@ -219,7 +219,24 @@ fn lines(before: &Reported, after: &Reported, per_operation: bool) -> Vec<LineCh
 }
 
 fn doubts(before: &Reported, after: &Reported) -> Vec<String> {
-    let mut doubts = Vec::new();
+    let texts = |report: &Reported| -> Vec<String> {
+        let texts = report.caveats.iter().map(|caveat| caveat.text.clone());
+        texts.collect()
+    };
+    let (first, second) = (texts(before), texts(after));
+    let both = first == second;
+    let whose = |whose: &'static str| move |text: String| format!("{text} ({whose})");
+    let mut doubts: Vec<String> = first
+        .into_iter()
+        .map(whose(if both {
+            "both reports"
+        } else {
+            "the first report"
+        }))
+        .collect();
+    if !both {
+        doubts.extend(second.into_iter().map(whose("the second report")));
+    }
     let (one, other) = (&before.machine, &after.machine);
     if one != other {
         doubts.push(format!(
@@ -375,6 +392,26 @@ mod tests {
         let difference = Difference::between(&one, &read(&other));
         assert_eq!(difference.doubts.len(), 4, "{:?}", difference.doubts);
         assert!(difference.doubts[0].contains("48 cores"));
+    }
+
+    #[test]
+    fn what_a_report_says_first_is_said_again() {
+        let mut other = report(100.0, &[]);
+        other["caveats"] = json!([{"kind": "one-thread", "text": "the program had one thread"}]);
+        let (one, other) = (read(&report(100.0, &[])), read(&other));
+        let doubts = |before, after| Difference::between(before, after).doubts;
+        assert_eq!(
+            doubts(&one, &other),
+            ["the program had one thread (the second report)"]
+        );
+        assert_eq!(
+            doubts(&other, &one),
+            ["the program had one thread (the first report)"]
+        );
+        assert_eq!(
+            doubts(&other, &other),
+            ["the program had one thread (both reports)"]
+        );
     }
 
     #[test]

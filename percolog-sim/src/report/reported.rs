@@ -21,6 +21,13 @@ pub struct Reported {
     pub(super) lines: Vec<LineOf>,
     #[serde(default)]
     pub(super) not_reproducible: Vec<String>,
+    #[serde(default)]
+    pub(super) caveats: Vec<CaveatOf>,
+}
+
+#[derive(Clone, Debug, Deserialize)]
+pub(super) struct CaveatOf {
+    pub(super) text: String,
 }
 
 #[derive(Clone, Debug, Deserialize, PartialEq)]
