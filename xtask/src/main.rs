@@ -129,7 +129,7 @@ fn run(command: Command) -> Result<bool> {
     match command {
         Command::Ci(options) => {
             let (tools, mut report) = prepare(&workspace, &options, false)?;
-            for step in options.chosen(steps::all(&[])) {
+            for step in options.chosen(steps::all(&workspace.root, &[])) {
                 if step.every_change {
                     step.run(&mut Job {
                         workspace: &workspace,
@@ -142,7 +142,8 @@ fn run(command: Command) -> Result<bool> {
             Ok(report.finish())
         }
         Command::Full { options, selection } => {
-            let steps = options.chosen(steps::all(&mutate::read(&workspace.root)?));
+            let steps =
+                options.chosen(steps::all(&workspace.root, &mutate::read(&workspace.root)?));
             if selection.show(&workspace, &steps)? {
                 return Ok(true);
             }

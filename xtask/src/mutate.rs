@@ -196,7 +196,7 @@ pub(crate) struct Group {
 }
 
 /// The mutations by what they break: a module of the library, or a crate. What takes too long together is divided.
-pub(crate) fn groups(mutations: &[Mutation]) -> Vec<Group> {
+pub(crate) fn groups(root: &Path, mutations: &[Mutation]) -> Vec<Group> {
     let mut broken: BTreeMap<String, Vec<Mutation>> = BTreeMap::new();
     for mutation in mutations {
         broken
@@ -208,7 +208,7 @@ pub(crate) fn groups(mutations: &[Mutation]) -> Vec<Group> {
     for (subject, mutations) in broken {
         let seconds: u32 = mutations.iter().map(Mutation::seconds).sum();
         let parts = seconds.div_ceil(STEP_MINUTES * 60).max(1);
-        let paths = paths(&subject, &mutations);
+        let paths = paths(root, &subject, &mutations);
         for (part, mutations) in mutations
             .chunks(mutations.len().div_ceil(parts as usize))
             .enumerate()
@@ -230,7 +230,7 @@ pub(crate) fn groups(mutations: &[Mutation]) -> Vec<Group> {
 }
 
 /// What decides whether tests notice: what is broken, what it is built on, and the tests.
-fn paths(subject: &str, mutations: &[Mutation]) -> Vec<String> {
+fn paths(root: &Path, subject: &str, mutations: &[Mutation]) -> Vec<String> {
     /// What the laboratory is built on.
     const PRODUCT: [&str; 5] = [
         "percolog/src",
@@ -257,7 +257,10 @@ fn paths(subject: &str, mutations: &[Mutation]) -> Vec<String> {
         _ => match subject.strip_prefix("percolog/src/") {
             Some(module) => {
                 for module in layers::below(module.trim_end_matches(".rs")) {
-                    add(&[&format!("percolog/src/{module}")]);
+                    let folder = format!("percolog/src/{module}");
+                    let file = format!("{folder}.rs");
+                    let is_file = root.join(&file).exists();
+                    add(&[if is_file { &file } else { &folder }]);
                 }
             }
             None => add(&["percolog/src"]),

@@ -178,7 +178,7 @@ mod tests {
 
     fn all() -> Vec<Step> {
         let workspace = Workspace::find().unwrap();
-        steps::all(&mutate::read(&workspace.root).unwrap())
+        steps::all(&workspace.root, &mutate::read(&workspace.root).unwrap())
     }
 
     #[test]

@@ -129,7 +129,7 @@ fn mutations_are_tried_by_what_they_break() {
         of("percolog/src/oplog/queue.rs"),
     ];
     let names = |mutations: &[Mutation]| -> Vec<String> {
-        groups(mutations)
+        groups(&root(), mutations)
             .into_iter()
             .map(|group| group.name)
             .collect()
@@ -138,7 +138,7 @@ fn mutations_are_tried_by_what_they_break() {
         names(&mutations),
         ["lab/papers", "percolog-sim", "percolog/src/oplog"]
     );
-    let oplog = &groups(&mutations)[2];
+    let oplog = &groups(&root(), &mutations)[2];
     assert_eq!(oplog.mutations.len(), 2);
     for path in [
         "percolog/src/oplog",
@@ -167,7 +167,7 @@ fn a_group_depends_on_all_that_its_tests_are_built_from() {
             test: test.to_owned(),
             ..mutation("a", "b")
         };
-        groups(&[mutation]).remove(0).paths
+        groups(&root(), &[mutation]).remove(0).paths
     };
     let transfers = "cargo test --release -p percolog --test transfers";
     let lab = "cargo test --manifest-path lab/Cargo.toml -p percolog-papers --lib";
@@ -279,9 +279,24 @@ fn a_faulty_list_is_refused() {
     assert!(parse(&entry.replace("promise", "premise")).is_err());
 }
 
+/// This tree.
+fn root() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("..")
+}
+
+#[test]
+fn a_group_depends_on_what_there_is() {
+    let root = root();
+    for group in groups(&root, &read(&root).unwrap()) {
+        for path in &group.paths {
+            assert!(root.join(path).exists(), "{}: {path}", group.name);
+        }
+    }
+}
+
 #[test]
 fn every_mutation_fits_the_tree() {
-    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
+    let root = root();
     for mutation in read(&root).unwrap() {
         let text = fs::read_to_string(root.join(&mutation.file)).unwrap_or_default();
         assert_eq!(

@@ -6,6 +6,7 @@ mod library;
 mod sanitizers;
 mod simulated;
 
+use std::path::Path;
 use std::process::Command;
 use std::time::Duration;
 
@@ -145,7 +146,7 @@ impl Step {
 }
 
 /// All steps, in the order in which they run.
-pub(crate) fn all(mutations: &[Mutation]) -> Vec<Step> {
+pub(crate) fn all(root: &Path, mutations: &[Mutation]) -> Vec<Step> {
     let every_change =
         |name, minutes, paths: &[&[&str]], run| step(name, true, minutes, paths, run);
     let only_full = |name, minutes, paths: &[&[&str]], run| step(name, false, minutes, paths, run);
@@ -237,13 +238,17 @@ pub(crate) fn all(mutations: &[Mutation]) -> Vec<Step> {
         name: format!("busy machine, {run} of {BUSY_RUNS}"),
         ..only_full("", 10, &[PRODUCT, &["xtask", "lab"]], on_a_busy_machine)
     }));
-    steps.extend(mutate::groups(mutations).into_iter().map(|group| Step {
-        name: format!("mutations of {}", group.name),
-        every_change: false,
-        minutes: group.minutes,
-        paths: group.paths,
-        work: Work::Mutations(group.mutations),
-    }));
+    steps.extend(
+        mutate::groups(root, mutations)
+            .into_iter()
+            .map(|group| Step {
+                name: format!("mutations of {}", group.name),
+                every_change: false,
+                minutes: group.minutes,
+                paths: group.paths,
+                work: Work::Mutations(group.mutations),
+            }),
+    );
     steps
 }
 
@@ -371,7 +376,7 @@ mod tests_of_the_list {
 
     #[test]
     fn a_change_asks_for_the_steps_that_depend_on_it() {
-        let steps = all(&[]);
+        let steps = all(Path::new("."), &[]);
         let asked = |changed: &str| -> Vec<&str> {
             let asked = steps.iter().filter(|step| step.depends_on(changed));
             asked.map(|step| step.name.as_str()).collect()
@@ -391,7 +396,7 @@ mod tests_of_the_list {
 
     #[test]
     fn no_two_steps_have_one_name() {
-        let steps = all(&[]);
+        let steps = all(Path::new("."), &[]);
         for (place, step) in steps.iter().enumerate() {
             assert!(
                 steps[..place].iter().all(|other| other.name != step.name),
