@@ -22,6 +22,7 @@
 //! transfer = [100, 200]               # a line from another cache: same chip, one hop, …
 //! memory = [150, 250]                 # a line from memory, by hops to its home chip
 //! invalidate_per_sharer = 0           # default; added for each copy to invalidate beyond the first
+//! probe = [30, 30]                    # default: 1.5 × `locked`; until whoever has a line has lost it
 //! bus = 0                             # default; for how long any request occupies the bus
 //!
 //! [occupancy]                         # share of a request while its line's home serves no other: 0 to 1
@@ -301,6 +302,7 @@ struct Latency {
     memory: Vec<u32>,
     #[serde(default)]
     invalidate_per_sharer: u32,
+    probe: Option<Vec<u32>>,
     #[serde(default)]
     bus: u32,
 }
@@ -390,6 +392,12 @@ impl File {
 )
         })?;
         let cycles = |field: &str, cycles: f64| ticks_of(&format!("costs.{field}"), cycles);
+        let locked = cycles("locked", self.costs.locked)?;
+        // One and a half locked instructions: whoever repeats one at once finds the line still there.
+        let kept = u32::try_from(locked * 3 / 2 / TICKS_PER_CYCLE).unwrap_or(u32::MAX);
+        let kept = |transfer: &u32| kept.min(*transfer);
+        let probe = self.latency.probe;
+        let probe = probe.unwrap_or_else(|| self.latency.transfer.iter().map(kept).collect());
         let machine = Machine {
             cores,
             chips,
@@ -415,10 +423,11 @@ impl File {
                 upgrade: share("upgrade", self.occupancy.upgrade)?,
             },
             invalidate_per_sharer: self.latency.invalidate_per_sharer,
+            probe,
             bus: self.latency.bus,
             costs: Costs {
                 plain: cycles("plain", self.costs.plain)?,
-                locked: cycles("locked", self.costs.locked)?,
+                locked,
                 fence: cycles("fence", self.costs.fence)?,
                 rdtsc: cycles("rdtsc", self.costs.rdtsc)?,
                 rdtscp: cycles("rdtscp", self.costs.rdtscp)?,

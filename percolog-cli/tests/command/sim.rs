@@ -532,7 +532,8 @@ fn a_contended_counter_is_found_by_name_in_all_kinds_of_programs() {
         let transfers = json["per_operation"]["transfers"]
             .as_f64()
             .expect("a number");
-        assert!((0.5..=1.1).contains(&transfers), "{program}: {transfers}");
+        // Before the next core's probe comes, a core increments twice.
+        assert!((0.4..=1.1).contains(&transfers), "{program}: {transfers}");
         let worst = &json["lines"][0];
         let found = worst["memory"].as_str().expect("a text");
         assert!(found.contains(memory), "{program}: {found}");

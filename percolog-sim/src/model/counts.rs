@@ -238,6 +238,7 @@ mod tests {
     fn outcome(event: Event, finished: Ticks, queued: Ticks, invalidated: u32) -> Outcome {
         Outcome {
             finished,
+            takes: 0,
             granted: Rights::Write,
             event,
             invalidated,

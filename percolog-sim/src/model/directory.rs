@@ -50,6 +50,8 @@ pub enum Event {
 pub struct Outcome {
     /// When the core goes on.
     pub finished: Ticks,
+    /// From when on no other core's access can come before this one: whoever makes the access makes it not before.
+    pub takes: Ticks,
     /// What it may do with the line from now on.
     pub granted: Rights,
     /// What the access was.
@@ -79,13 +81,25 @@ pub struct Directory {
     free: NumberMap<()>,
     /// When each core's buffered stores complete, oldest first.
     buffers: Vec<VecDeque<Ticks>>,
+    /// What each core may still do with lines that others have asked for, because their probes are on the way.
+    kept: Vec<Vec<Kept>>,
+}
+
+/// A line that a core has as good as lost.
+#[derive(Clone, Copy, Debug)]
+struct Kept {
+    line: u64,
+    rights: Rights,
+    until: Ticks,
 }
 
 /// What a request costs and does, before anything is changed.
 struct Plan {
     /// From the start of service to the arrival of line and rights.
     latency: Ticks,
-    /// The share of it for which the home is busy.
+    /// From the start of service until whoever loses the line has heard of it.
+    probe: Ticks,
+    /// The share of the latency for which the home is busy.
     occupancy: u16,
     event: Event,
 }
@@ -105,6 +119,7 @@ impl Directory {
             bus_busy: 0,
             free: NumberMap::default(),
             buffers,
+            kept: vec![Vec::new(); machine.cores],
             machine,
         }
     }
@@ -130,6 +145,17 @@ impl Directory {
         }
     }
 
+    /// What `core` may do with `line` at `now` without asking: as [`Directory::rights`] says, or more, as long as the
+    /// probe of a request that takes them has not arrived.
+    pub fn rights_at(&self, core: Core, line: u64, now: Ticks) -> Rights {
+        let kept = &self.kept[usize::from(core)];
+        let kept = kept
+            .iter()
+            .filter(|kept| kept.line == line && now < kept.until)
+            .map(|kept| kept.rights);
+        kept.fold(self.rights(core, line), Rights::max)
+    }
+
     /// Whether no core has ever accessed `line`: an access to it concerns nobody.
     pub fn is_untouched(&self, line: u64) -> bool {
         self.table.get(line).is_none()
@@ -137,7 +163,7 @@ impl Directory {
 
     /// When `line` was last written, as far as the directory was told: writes by a core that
     /// already had the right, and was not asked to call [`Directory::access`] for them, are not
-    /// known here.
+    /// known here until another core asks for the line.
     pub fn last_write(&self, line: u64) -> Ticks {
         match self.table.get(line).map(|word| word.unpack()) {
             None => 0,
@@ -147,7 +173,8 @@ impl Directory {
     }
 
     /// `core` accesses `line` at `now`. `lost(core, rights)` is called, in ascending order, for
-    /// each other core whose rights shrink, with those that are left to it.
+    /// each other core whose rights shrink, with those that are left to it once the request's probe has
+    /// arrived, at [`Outcome::takes`]. Until then they have what [`Directory::rights_at`] says.
     ///
     /// Telling of hits is not required. Writes that hit are remembered by [`Directory::last_write`],
     /// and make a line modified that was exclusive: the directory takes an exclusive line whose
@@ -171,7 +198,7 @@ impl Directory {
                 let begin = self.fence(core, now);
                 self.request(core, line, access, begin, lost)
             }
-            Access::Store if room == 0 || self.rights(core, line) == Rights::Write => {
+            Access::Store if room == 0 || self.rights_at(core, line, now) == Rights::Write => {
                 self.request(core, line, access, now, lost)
             }
             Access::Store => {
@@ -181,8 +208,10 @@ impl Directory {
                 // Stores become visible in the order of the program.
                 let done = outcome.finished.max(buffer.back().copied().unwrap_or(0));
                 buffer.push_back(done);
+                // The core does not wait for what it has buffered.
                 Outcome {
                     finished: begin,
+                    takes: now,
                     queued: 0,
                     ..outcome
                 }
@@ -230,6 +259,13 @@ impl Directory {
             .for_each(|core| lost(core, Rights::None));
         entry.holders.clear();
         entry.state = State::Idle;
+        self.forget_kept(line..line + 1);
+    }
+
+    fn forget_kept(&mut self, lines: std::ops::Range<u64>) {
+        for kept in &mut self.kept {
+            kept.retain(|kept| !lines.contains(&kept.line));
+        }
     }
 
     /// Forgets `lines`, because their memory is gone: what is there next is cold, and has no home
@@ -245,6 +281,7 @@ impl Directory {
         } else {
             self.homes.retain(|page, _| !pages.contains(page));
         }
+        self.forget_kept(lines.clone());
         self.table.remove(lines, lost);
     }
 
@@ -275,6 +312,7 @@ impl Directory {
         mut lost: impl FnMut(Core, Rights),
     ) -> Outcome {
         let writes = access != Access::Read;
+        let wanted = if writes { Rights::Write } else { Rights::Read };
         let index = match self.table.get(line).map(|word| word.unpack()) {
             None => return self.cold(core, line, writes, now),
             Some(Unpacked::Private(private)) if private.core == core => {
@@ -299,7 +337,7 @@ impl Directory {
                     entry.state = State::Modified;
                     entry.written = entry.written.max(now);
                 }
-                if held == Rights::Write || held == Rights::Read && !writes {
+                if held >= wanted || self.rights_at(core, line, now) >= wanted {
                     return hit(held, now);
                 }
                 index
@@ -323,10 +361,28 @@ impl Directory {
         } else {
             (start + latency).max(entry.written)
         };
+        let arrives = entry.written;
+        // A line that is on its way to a core is not taken from it before it has arrived.
+        let takes = (start + plan.probe).max(arrives).min(finished);
+        let kept = &mut self.kept;
+        let mut has_losers = false;
+        let mut lose = |other: Core, had: Rights, left: Rights| {
+            has_losers = true;
+            let kept = &mut kept[usize::from(other)];
+            kept.retain(|kept| now < kept.until);
+            if now < takes {
+                kept.push(Kept {
+                    line,
+                    rights: had,
+                    until: takes,
+                });
+            }
+            lost(other, left);
+        };
         let mut invalidated = 0;
         let granted = if writes {
             for other in entry.holders.iter().filter(|&other| other != core) {
-                lost(other, Rights::None);
+                lose(other, rights(entry, other), Rights::None);
                 invalidated += 1;
             }
             entry.holders.clear();
@@ -335,11 +391,22 @@ impl Directory {
             entry.written = finished;
             Rights::Write
         } else {
-            read(entry, core, self.machine.protocol, lost)
+            read(entry, core, self.machine.protocol, |other| {
+                lose(other, Rights::Write, Rights::Read);
+            })
+        };
+        // Until then whoever had the line may have written it.
+        entry.written = entry.written.max(if has_losers { takes } else { 0 });
+        let takes = if has_losers {
+            takes
+        } else {
+            // It takes nothing from anybody, and comes behind the last write.
+            now.max(arrives).min(finished)
         };
         entry.holders.insert(core);
         Outcome {
             finished,
+            takes,
             granted,
             event: plan.event,
             invalidated,
@@ -372,6 +439,7 @@ impl Directory {
         );
         Outcome {
             finished,
+            takes: now,
             granted: Rights::Write,
             event: Event::Cold,
             invalidated: 0,
@@ -398,16 +466,16 @@ impl Directory {
         };
         // A chip that knows its cores' copies needs no home for what concerns only its own cores.
         let concerned_only_here = machine.chip_directory && others().all(|chip| chip == here);
-        let reach = |distance: usize| {
+        let way = |distance: usize| {
             let served_here =
                 machine.chip_directory && distance == 0 && (!writes || concerned_only_here);
-            let distance = if served_here {
+            if served_here {
                 0
             } else {
                 distance.max(to_home)
-            };
-            u64::from(machine.transfer[distance])
+            }
         };
+        let reach = |distance: usize| u64::from(machine.transfer[way(distance)]);
         let memory = u64::from(machine.memory[to_home]);
         // Where the data come from: nowhere, if the core has them.
         let data = match line.state {
@@ -422,9 +490,11 @@ impl Directory {
             }
         };
         let mut cycles = data;
+        let furthest = others().map(|chip| machine.distance(here, chip)).max();
+        let probe = furthest.map_or(0, |distance| machine.probe[way(distance)]);
         if writes {
             let copies = others().count() as u64;
-            if let Some(furthest) = others().map(|chip| machine.distance(here, chip)).max() {
+            if let Some(furthest) = furthest {
                 cycles = cycles.max(reach(furthest));
             } else if holds {
                 // Nobody else has it, but only the home knows.
@@ -444,6 +514,7 @@ impl Directory {
         };
         Plan {
             latency: ticks(cycles),
+            probe: ticks(probe.into()),
             occupancy,
             event,
         }
@@ -453,6 +524,7 @@ impl Directory {
 fn hit(granted: Rights, now: Ticks) -> Outcome {
     Outcome {
         finished: now,
+        takes: now,
         granted,
         event: Event::Hit,
         invalidated: 0,
@@ -475,7 +547,7 @@ fn read(
     line: &mut Line,
     core: Core,
     protocol: Protocol,
-    mut lost: impl FnMut(Core, Rights),
+    mut loses_writing: impl FnMut(Core),
 ) -> Rights {
     line.state = match (line.state, protocol) {
         (State::Idle, _) => {
@@ -484,11 +556,11 @@ fn read(
             return Rights::Write;
         }
         (State::Exclusive, _) | (State::Modified, Protocol::Mesi) => {
-            lost(line.owner, Rights::Read);
+            loses_writing(line.owner);
             State::Shared
         }
         (State::Modified, Protocol::Moesi) => {
-            lost(line.owner, Rights::Read);
+            loses_writing(line.owner);
             State::Owned
         }
         (State::Owned | State::Shared, _) => line.state,

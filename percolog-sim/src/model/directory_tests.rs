@@ -13,6 +13,7 @@ pub(super) fn row(protocol: Protocol) -> Machine {
     machine.transfer = vec![100, 200, 400];
     machine.memory = vec![150, 260, 470];
     machine.invalidate_per_sharer = 7;
+    machine.probe = vec![50, 100, 200];
     machine.protocol = protocol;
     machine.check().unwrap();
     machine
@@ -48,6 +49,13 @@ impl Driven {
     pub(super) fn at(&mut self, now: Ticks, core: Core, line: u64, access: Access) -> Outcome {
         let held = self.told(core, line);
         let Driven { directory, told } = self;
+        let wanted = if access == Access::Read {
+            Rights::Read
+        } else {
+            Rights::Write
+        };
+        let still = directory.rights_at(core, line, now);
+        assert!(still >= held);
         let mut gone = 0;
         let outcome = directory.access(core, line, access, now, |other, left| {
             assert_ne!(other, core, "a core is told of others only");
@@ -59,14 +67,13 @@ impl Driven {
             gone += u32::from(left == Rights::None);
         });
         assert_eq!(gone, outcome.invalidated);
-        let wanted = if access == Access::Read {
-            Rights::Read
-        } else {
-            Rights::Write
-        };
-        assert!(outcome.granted >= wanted);
-        assert_eq!(outcome.event == Event::Hit, held >= wanted);
-        assert!(outcome.finished >= now);
+        // A locked instruction waits for the buffered stores first.
+        let waits = matches!(self.directory.machine().stores, Stores::Buffered(_))
+            && access == Access::Write;
+        assert!(waits || (outcome.event == Event::Hit) == (still >= wanted));
+        assert!(outcome.granted >= wanted.min(held));
+        assert!(outcome.event == Event::Hit || outcome.granted >= wanted);
+        assert!(outcome.finished >= now && outcome.takes >= now);
         told.insert((core, line), outcome.granted);
         self.agree(line);
         outcome
@@ -279,7 +286,9 @@ fn pages_live_where_they_are_touched_first() {
 
 #[test]
 fn requests_for_one_line_queue() {
-    let mut driven = Driven::new(row(Protocol::Mesi));
+    let mut machine = row(Protocol::Mesi);
+    machine.probe = vec![0; 3];
+    let mut driven = Driven::new(machine);
     driven.do_at(0, 0, Write);
     let now = ticks(1000);
     let first = driven.at(now, 1, LINE, Write);
@@ -291,6 +300,116 @@ fn requests_for_one_line_queue() {
     // Another line of the same page waits for nobody.
     driven.at(now, 0, LINE + 1, Write);
     assert_eq!(driven.at(now + ticks(200), 1, LINE + 1, Write).queued, 0);
+}
+
+/// What each core may do with [`LINE`] at `now`, in cycles.
+fn rights_at(driven: &Driven, now: u64) -> Vec<Rights> {
+    (0..driven.directory.machine().cores as Core)
+        .map(|core| driven.directory.rights_at(core, LINE, ticks(now)))
+        .collect()
+}
+
+#[test]
+fn who_has_a_line_goes_on_with_it_until_the_probe_arrives() {
+    let mut driven = Driven::new(row(Protocol::Mesi));
+    driven.do_at(0, 0, Write);
+    let outcome = driven.at(ticks(LATER), 1, LINE, Write);
+    assert_eq!(
+        (outcome.takes, outcome.finished),
+        (ticks(LATER + 50), ticks(LATER + 100))
+    );
+    assert_eq!(driven.rights(), [N, W, N, N, N, N], "as good as lost");
+    assert_eq!(rights_at(&driven, LATER + 49), [W, W, N, N, N, N]);
+    assert_eq!(driven.do_at(LATER + 20, 0, Read), (Event::Hit, 0));
+    assert_eq!(driven.do_at(LATER + 49, 0, Write), (Event::Hit, 0));
+    assert_eq!(driven.rights(), [N, W, N, N, N, N], "and it stays lost");
+    // From the probe's arrival on it has to ask again, and waits its turn.
+    assert_eq!(rights_at(&driven, LATER + 50), [N, W, N, N, N, N]);
+    assert_eq!(driven.do_at(LATER + 50, 0, Read), (Event::Read, 150));
+}
+
+#[test]
+fn a_reader_leaves_the_writer_its_copy() {
+    let mut driven = Driven::new(row(Protocol::Moesi));
+    driven.do_at(0, 0, Write);
+    let outcome = driven.at(ticks(LATER), 2, LINE, Read);
+    assert_eq!(outcome.takes, ticks(LATER + 100));
+    assert_eq!(rights_at(&driven, LATER + 99), [W, N, R, N, N, N]);
+    assert_eq!(rights_at(&driven, LATER + 100), [R, N, R, N, N, N]);
+}
+
+#[test]
+fn who_waits_longest_takes_the_line_and_no_other_keeps_it_for_longer() {
+    let mut driven = Driven::new(row(Protocol::Mesi));
+    driven.do_at(0, 0, Write);
+    driven.do_at(LATER, 1, Write);
+    // Two more while the first is served: each takes the line from the one before it.
+    let second = driven.at(ticks(LATER + 10), 2, LINE, Write);
+    let third = driven.at(ticks(LATER + 20), 3, LINE, Write);
+    assert_eq!(second.takes, ticks(LATER + 100 + 100));
+    assert_eq!(second.finished, ticks(LATER + 100 + 200));
+    assert_eq!(third.takes, ticks(LATER + 300 + 100), "chip 0 is its home");
+    assert_eq!(rights_at(&driven, LATER + 199), [N, W, W, W, N, N]);
+    assert_eq!(rights_at(&driven, LATER + 200), [N, N, W, W, N, N]);
+    assert_eq!(rights_at(&driven, LATER + 400), [N, N, N, W, N, N]);
+}
+
+#[test]
+fn a_line_is_not_taken_before_it_has_come() {
+    let mut machine = row(Protocol::Mesi);
+    machine.occupancy.write = 0;
+    machine.probe = vec![0; 3];
+    let mut driven = Driven::new(machine);
+    driven.do_at(0, 0, Write);
+    assert_eq!(
+        driven.at(ticks(LATER), 1, LINE, Write).takes,
+        ticks(LATER),
+        "at once, where probes take no time"
+    );
+    let outcome = driven.at(ticks(LATER + 10), 2, LINE, Write);
+    assert_eq!(outcome.takes, ticks(LATER + 100));
+}
+
+#[test]
+fn a_copy_takes_nothing_but_comes_behind_the_last_write() {
+    let mut machine = row(Protocol::Mesi);
+    machine.invalidate_per_sharer = 0;
+    let mut driven = Driven::new(machine);
+    driven.do_at(0, 0, Write);
+    driven.do_at(LATER, 1, Read);
+    let outcome = driven.at(ticks(2 * LATER), 2, LINE, Read);
+    assert_eq!(outcome.takes, ticks(2 * LATER), "it is shared already");
+    let written = driven.at(ticks(3 * LATER), 0, LINE, Write);
+    assert_eq!(written.takes, ticks(3 * LATER + 100));
+    // What it reads is the writer's, which has it when it reads.
+    let outcome = driven.at(ticks(3 * LATER + 110), 1, LINE, Read);
+    assert!(outcome.takes >= written.finished);
+    // As long as that one's probe is on its way to the writer, which may write, it is not read by a third.
+    assert_eq!(rights_at(&driven, 3 * LATER + 200)[0], W);
+    let third = driven.at(ticks(3 * LATER + 120), 2, LINE, Read);
+    assert_eq!(third.takes, outcome.takes);
+}
+
+#[test]
+fn flushed_and_discarded_lines_are_nobodys_at_once() {
+    let mut driven = Driven::new(row(Protocol::Mesi));
+    for (step, flush) in [(1, true), (2, false)] {
+        let now = step * LATER;
+        driven.do_at(now, 0, Write);
+        driven.do_at(now + 1000, 1, Write);
+        assert_eq!(rights_at(&driven, now + 1010)[0], W);
+        let Driven { directory, told } = &mut driven;
+        if flush {
+            directory.flush(LINE, |core, left| {
+                told.insert((core, LINE), left);
+            });
+        } else {
+            directory.discard(LINE..LINE + 1, |line, core| {
+                told.insert((core, line), Rights::None);
+            });
+        }
+        assert_eq!(rights_at(&driven, now + 1010), [N; 6]);
+    }
 }
 
 #[test]
@@ -355,6 +474,7 @@ fn one_bus_serves_one_request() {
     let mut machine = row(Protocol::Mesi);
     machine.coherence = Coherence::Bus;
     machine.bus = 40;
+    machine.probe = vec![0; 3];
     let mut driven = Driven::new(machine);
     for line in 0..3 {
         driven.at(0, 0, line, Write);
@@ -367,7 +487,7 @@ fn one_bus_serves_one_request() {
         assert_eq!(outcome.finished, now + outcome.queued + ticks(100));
     }
     // The line of the first request is busy for longer than the bus is.
-    assert_eq!(driven.at(now, 0, 2, Write).queued, ticks(40 + 40 + 100));
+    assert_eq!(driven.at(now, 2, 2, Write).queued, ticks(40 + 40 + 100));
 }
 
 #[test]
@@ -433,7 +553,10 @@ fn writes_are_remembered() {
     driven.do_at(2000, 1, Write);
     assert_eq!(driven.directory.last_write(LINE), ticks(2000));
     driven.do_at(3000, 0, Read);
-    assert_eq!(driven.directory.last_write(LINE), ticks(2000));
+    // The writer may have written it until it heard of that.
+    assert_eq!(driven.directory.last_write(LINE), ticks(3050));
+    driven.do_at(4000, 2, Read);
+    assert_eq!(driven.directory.last_write(LINE), ticks(3050));
 }
 
 #[test]
@@ -530,6 +653,7 @@ fn a_free_line_takes_no_time_and_changes_hands_all_the_same() {
     let mut paid = Driven::new(row(Protocol::Mesi));
     let mut free = Driven::new(row(Protocol::Mesi));
     free.directory.set_free(LINE);
+    let mut now = 0;
     for (core, access) in [
         (0, Access::Read),
         (3, Access::Write),
@@ -538,14 +662,15 @@ fn a_free_line_takes_no_time_and_changes_hands_all_the_same() {
         (5, Access::Write),
         (2, Access::Write),
     ] {
-        let (now, one) = (ticks(1000), paid.at(ticks(1000), core, LINE, access));
+        now += ticks(LATER);
+        let one = paid.at(now, core, LINE, access);
         let other = free.at(now, core, LINE, access);
         assert_eq!(
             (one.event, one.granted, one.invalidated),
             (other.event, other.granted, other.invalidated)
         );
         assert!(one.finished > now, "{one:?}");
-        assert_eq!((other.finished, other.queued), (now, 0));
+        assert_eq!((other.finished, other.takes, other.queued), (now, now, 0));
     }
     assert_eq!(paid.told, free.told);
     // Its neighbour is as dear as ever.

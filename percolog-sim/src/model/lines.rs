@@ -33,6 +33,7 @@ impl Machine {
             memory,
             occupancy,
             invalidate_per_sharer,
+            probe,
             bus,
             costs,
             time_slice,
@@ -72,7 +73,7 @@ impl Machine {
             .collect::<Vec<_>>()
             .join(";");
         let mut text = String::new();
-        let pairs: [(&str, &dyn Display); 29] = [
+        let pairs: [(&str, &dyn Display); 30] = [
             ("name", name),
             ("cores", cores),
             ("chips", chips),
@@ -90,6 +91,7 @@ impl Machine {
             ("occupancy.write", write),
             ("occupancy.upgrade", upgrade),
             ("invalidate_per_sharer", invalidate_per_sharer),
+            ("probe", &list(probe)),
             ("bus", bus),
             ("costs.plain", plain),
             ("costs.locked", locked),
@@ -150,6 +152,7 @@ impl Machine {
                 upgrade: lines.number("occupancy.upgrade")?,
             },
             invalidate_per_sharer: lines.number("invalidate_per_sharer")?,
+            probe: numbers("probe", lines.take("probe")?)?,
             bus: lines.number("bus")?,
             costs: Costs {
                 plain: lines.number("costs.plain")?,
@@ -235,6 +238,7 @@ mod tests {
         machine.protocol = Protocol::Moesi;
         machine.coherence = Coherence::Bus;
         machine.chip_directory = true;
+        machine.probe = vec![7, 8];
         machine.occupancy = Occupancy {
             read: 1,
             write: 2,
@@ -287,6 +291,7 @@ mod tests {
             ("protocol", "protocol dragon"),
             ("coherence", "coherence none"),
             ("stores", "stores buffered"),
+            ("probe", "probe soon"),
             ("costs.plain", "costs.plain -1"),
             ("chip_directory", "chip_directory 1"),
         ] {

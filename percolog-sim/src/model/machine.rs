@@ -105,6 +105,9 @@ pub struct Machine {
     pub occupancy: Occupancy,
     /// Cycles that each sharer after the first adds to a request that invalidates them.
     pub invalidate_per_sharer: u32,
+    /// Cycles from the start of a request's service until its probe has reached the caches that lose the line, by hops
+    /// (index 0: same chip): until then their cores go on with it.
+    pub probe: Vec<u32>,
     /// Cycles for which a request occupies the one bus (0 where there is none).
     pub bus: u32,
     /// What instructions cost.
@@ -140,6 +143,7 @@ impl Machine {
                 upgrade: Occupancy::FULL,
             },
             invalidate_per_sharer: 0,
+            probe: vec![50],
             bus: 0,
             costs: Costs {
                 plain: ticks(1),
@@ -250,7 +254,11 @@ impl Machine {
             }
         }
         let distances = usize::from(self.diameter()) + 1;
-        for (field, latencies) in [("transfer", &self.transfer), ("memory", &self.memory)] {
+        for (field, latencies) in [
+            ("transfer", &self.transfer),
+            ("memory", &self.memory),
+            ("probe", &self.probe),
+        ] {
             if latencies.len() < distances {
                 return Err(format!(
                     "{field} has {} latencies: must have {distances}, for 0 to {} hops",
@@ -264,6 +272,12 @@ impl Machine {
                     pair[0], pair[1]
                 ));
             }
+        }
+        let mut both = self.probe.iter().zip(&self.transfer);
+        if let Some((probe, transfer)) = both.find(|(probe, transfer)| probe > transfer) {
+            return Err(format!(
+                "probe {probe}: must not be more than the transfer, {transfer} cycles"
+            ));
         }
         if !self.line_size.is_power_of_two() || !(16..=1024).contains(&self.line_size) {
             return Err(format!(
@@ -285,10 +299,14 @@ impl Machine {
             write,
             upgrade,
         } = self.occupancy;
-        for (field, share) in [("read", read), ("write", write), ("upgrade", upgrade)] {
+        for (field, share) in [
+            ("occupancy.read", read),
+            ("occupancy.write", write),
+            ("occupancy.upgrade", upgrade),
+        ] {
             if share > Occupancy::FULL {
                 return Err(format!(
-                    "occupancy.{field} {share}/256: must not be more than 256/256"
+                    "{field} {share}/256: must not be more than 256/256"
                 ));
             }
         }
@@ -313,6 +331,7 @@ mod tests {
         machine.hops = vec![vec![0, 1, 2], vec![1, 0, 1], vec![2, 1, 0]];
         machine.transfer = vec![100, 200, 300];
         machine.memory = vec![150, 250, 350];
+        machine.probe = vec![50, 100, 150];
         machine
     }
 
@@ -353,7 +372,7 @@ mod tests {
     #[test]
     fn each_check_names_its_field() {
         type Spoil = fn(&mut Machine);
-        let wrong: [(&str, Spoil); 14] = [
+        let wrong: [(&str, Spoil); 16] = [
             ("name", |m| m.name = "a\nb".to_owned()),
             ("cores 0", |m| m.cores = 0),
             ("cores_per_chip", |m| m.cores_per_chip = 0),
@@ -366,6 +385,8 @@ mod tests {
             ("line_size 48", |m| m.line_size = 48),
             ("page_size 32", |m| m.page_size = 32),
             ("occupancy.write", |m| m.occupancy.write = 257),
+            ("probe has 2", |m| m.probe.truncate(2)),
+            ("probe 301", |m| m.probe[2] = 301),
             ("megahertz", |m| m.megahertz = 0),
             ("time_slice", |m| m.time_slice = 0),
         ];

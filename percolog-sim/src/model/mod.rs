@@ -16,6 +16,10 @@
 //! * **Queueing.** A line's home serves one request for that line at a time, and stays busy for a
 //!   stated share of each request's latency. On a machine with one snooping bus every request, for
 //!   whatever line, also occupies the bus.
+//! * **When a line is given up.** Cores that hold a line go on with it until the probe of a request that takes it has
+//!   reached them, a stated share of the request's latency after its service has begun ([`Machine::probe`]). So a core
+//!   for whose line others queue can still use it more than once: a compare-and-exchange that has failed succeeds when
+//!   it is repeated at once. The request itself counts as made when its probe arrives, not before.
 //! * **Where memory is.** A page's home is the chip of the core that touches it first.
 //! * **Instructions by class**, in [`Costs`]. The model only carries them: whoever drives it
 //!   charges them.

@@ -27,6 +27,8 @@ fn random_run(machine: Machine, seed: u64, sloppy: bool) -> Vec<Outcome> {
     let mut clocks = vec![0; cores];
     // When each line's newest value came to be, as a reader would observe it.
     let mut newest = BTreeMap::new();
+    // From when on each core's access could be made.
+    let mut takes = BTreeMap::new();
     let mut outcomes = Vec::new();
     for step in 0..1000 {
         let core = if sloppy {
@@ -41,6 +43,16 @@ fn random_run(machine: Machine, seed: u64, sloppy: bool) -> Vec<Outcome> {
         let buffered = matches!(driven.directory.machine().stores, Stores::Buffered(_));
         if !buffered {
             assert!(outcome.queued <= outcome.finished - clocks[core]);
+            if outcome.event == Event::Cold {
+                takes.retain(|(_, known), _| *known != line);
+            }
+            if outcome.event != Event::Hit {
+                takes.insert((core, line), outcome.takes);
+                assert!(outcome.takes <= outcome.finished);
+            }
+            if !sloppy {
+                one_writer(&driven, &takes, line, clocks[core]);
+            }
             if outcome.event != Event::Hit && outcome.event != Event::Cold {
                 let newest = newest.get(&line).copied().unwrap_or(0);
                 assert!(
@@ -73,6 +85,24 @@ fn random_run(machine: Machine, seed: u64, sloppy: bool) -> Vec<Outcome> {
     }
     (0..5).for_each(|line| driven.agree(line * 60));
     outcomes
+}
+
+/// Whoever may write a line at `now` is the only one who may use it. A core whose request is under way uses it when it
+/// takes it.
+fn one_writer(driven: &Driven, takes: &BTreeMap<(usize, u64), Ticks>, line: u64, now: Ticks) {
+    let directory = &driven.directory;
+    let may = |core: &usize| {
+        let rights = directory.rights_at(*core as Core, line, now);
+        let has = takes.get(&(*core, line)).is_some_and(|takes| *takes <= now);
+        (rights > Rights::None && has).then_some(rights)
+    };
+    let may: Vec<Rights> = (0..directory.machine().cores)
+        .filter_map(|core| may(&core))
+        .collect();
+    assert!(
+        may.len() <= 1 || may.iter().all(|rights| *rights == Rights::Read),
+        "at {now}: {may:?}"
+    );
 }
 
 fn random_machines() -> Vec<Machine> {

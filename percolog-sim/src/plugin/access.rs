@@ -6,12 +6,13 @@
 
 use std::ffi::{c_uint, c_void};
 
-use crate::model::{Access, Bytes, Event, Rights, TICKS_PER_CYCLE, Ticks};
+use crate::model::{Access, Bytes, Event, Outcome, Rights, TICKS_PER_CYCLE, Ticks};
 use crate::plugin::architecture::Sum;
 use crate::plugin::hot::{self, HOT, Table};
 use crate::plugin::qemu;
 use crate::plugin::registers::Registers;
 use crate::plugin::simulator::{Gate, Simulator, gate, simulator};
+use crate::plugin::thread::Ask;
 use crate::plugin::{baton, kind, verify};
 
 mod site;
@@ -283,18 +284,27 @@ impl Simulator {
         state: *mut u64,
     ) -> Gate {
         let me = self.current();
-        self.threads[me].place = site.place;
-        let wants = if site.writes() {
-            Rights::Write
-        } else {
-            Rights::Read
-        };
+        let thread = &mut self.threads[me];
+        thread.place = site.place;
+        // Of an access that it was let go with.
+        thread.answer = None;
+        let wants = site.wants();
         loop {
+            let answer = self.threads[me].answer.take();
+            let watched = match &answer {
+                Some(outcome) => self.come(line, bytes, site.writes(), outcome),
+                None => false,
+            };
             if std::mem::take(&mut self.threads[me].forced) {
-                self.forced += 1;
+                self.forced += u64::from(answer.is_none());
                 return Gate::Open;
             }
             self.read_messages();
+            if let Some(outcome) = answer {
+                self.install_here(line, site.ahead, watched);
+                self.answered(outcome.event, site, line, registers, state);
+                return Gate::Open;
+            }
             let now = self.now() - Ticks::from(site.ahead);
             if self
                 .schedule
@@ -320,9 +330,10 @@ impl Simulator {
             let horizon = self.schedule.horizon();
             let is_first = horizon.is_none_or(|horizon| (now, me) < horizon);
             let held = self.directory.rights(core, line);
-            let enough = held == Rights::Write || held == wants;
-            let gate = if enough {
-                if wants == Rights::Write {
+            let keeps = held >= wants;
+            let gate = if keeps || self.directory.rights_at(core, line, now) >= wants {
+                // What it will lose without being told again is nothing to wait on.
+                if wants == Rights::Write || !keeps {
                     self.interrupt_observation();
                 } else if self.is_spinning(site.place, line, now, registers) {
                     match self.spin(now, state) {
@@ -330,7 +341,7 @@ impl Simulator {
                         Gate::LetGo => return Gate::LetGo,
                     }
                 }
-                let wanted = self.waits.is_wanted(line);
+                let wanted = !keeps || self.waits.is_wanted(line);
                 let contended = self.is_contended(line, now) && !self.is_told_nothing(site, line);
                 let lead = match (wanted, contended) {
                     (true, _) => 0,
@@ -344,6 +355,7 @@ impl Simulator {
                 let near =
                     horizon.is_some_and(|(time, _)| lead > 0 && now <= time.saturating_add(lead));
                 if is_first || near {
+                    self.threads[me].uses = Some(line).filter(|_| !keeps);
                     let inside = self.tally.inside(me);
                     let watched = self.tally.used(core, line, bytes, site.writes(), inside);
                     self.install(core, line, held, wanted || contended, watched);
@@ -360,15 +372,15 @@ impl Simulator {
                 self.wait_until(now, state)
             } else if is_first || self.may_touch_ahead(line, now, horizon) {
                 self.interrupt_observation();
-                let event = self.request(core, line, bytes, site.access, site.place, now);
-                self.witness_event(event, line, site, registers, state);
-                // It spun here, and has read the line again: likely it goes on spinning.
-                let thread = &mut self.threads[me];
-                thread.suspect = wants == Rights::Read && thread.spun_at == site.place;
-                self.hold_after(site, line, is_move(event));
-                self.update_limit();
-                return Gate::Open;
+                let takes = self.request(core, line, site.access, site.place, now);
+                if takes <= now || horizon.is_none_or(|horizon| (takes, me) < horizon) {
+                    continue;
+                }
+                // Its probe is on the way: until then it is the others' line.
+                self.announce(me, line);
+                self.wait_until(takes, state)
             } else {
+                self.threads[me].ask = Some(Ask { site, line });
                 self.announce(me, line);
                 self.wait_until(now, state)
             };
@@ -376,6 +388,25 @@ impl Simulator {
                 return gate;
             }
         }
+    }
+
+    /// The thread that has the turn has asked for a line, and may now make its access.
+    fn answered(
+        &mut self,
+        event: Event,
+        site: &'static Site,
+        line: u64,
+        registers: Registers,
+        state: *const u64,
+    ) {
+        let me = self.current();
+        self.witness_event(event, line, site, registers, state);
+        // It spun here, and has read the line again: likely it goes on spinning.
+        let thread = &mut self.threads[me];
+        thread.suspect = !site.writes() && thread.spun_at == site.place;
+        thread.uses = Some(line);
+        self.hold_after(site, line, is_move(event));
+        self.update_limit();
     }
 
     /// Whether a line may be fetched from memory before the turn: nobody has it, nobody has asked for it, and the others
@@ -419,17 +450,19 @@ impl Simulator {
         }
     }
 
-    /// Asks the directory for a line, and waits for it in simulated time.
-    fn request(
+    /// Asks the directory for a line, and waits for it in simulated time. Returns when the access may be made; what it was, is
+    /// left with the thread, which then calls [`Simulator::come`].
+    pub(crate) fn request(
         &mut self,
         core: u16,
         line: u64,
-        bytes: Bytes,
         access: Access,
         place: u64,
         now: Ticks,
-    ) -> Event {
-        let mut lost = std::mem::take(&mut self.lost);
+    ) -> Ticks {
+        let me = self.current();
+        let mut lost = std::mem::take(&mut self.threads[me].losers);
+        lost.clear();
         let outcome = self
             .directory
             .access(core, line, access, now, |core, left| {
@@ -446,7 +479,7 @@ impl Simulator {
                 self.announce(thread, line);
             }
             if left == Rights::None {
-                self.wake_spinners(loser, line, now);
+                self.wake_spinners(loser, line, outcome.takes);
             }
         }
         self.charge(outcome.finished.saturating_sub(now));
@@ -454,30 +487,54 @@ impl Simulator {
             self.waits.moved(line, now);
             self.note_users(line, outcome.event != Event::Read);
         }
-        let mut watched = false;
         if outcome.event != Event::Hit {
-            let me = self.current();
             let inside = self.tally.inside(me);
             let is_write = access != Access::Read;
             self.tally
                 .record(core, line, place, is_write, &outcome, now, inside);
-            let line_size = self.settings.machine.line_size;
-            watched = self.tally.come(
-                core, line, bytes, is_write, &outcome, &lost, line_size, inside,
-            );
             if self.free.any() {
                 self.free.count(line);
             }
             if !self.shared.is_empty() {
+                let line_size = self.settings.machine.line_size;
                 let start = line << line_size.ilog2();
                 self.shared.touch(start, line_size);
             }
         }
-        lost.clear();
-        self.lost = lost;
+        let takes = outcome.takes;
+        let thread = &mut self.threads[me];
+        thread.losers = lost;
+        thread.answer = Some(outcome);
+        takes
+    }
+
+    /// The line that the thread that has the turn asked for has come, and is used. Not before: until then those who lose it used
+    /// it. Returns whether further uses are to be looked at.
+    fn come(&mut self, line: u64, bytes: Bytes, is_write: bool, outcome: &Outcome) -> bool {
+        let me = self.current();
+        let Some(core) = self.threads[me].core else {
+            return false;
+        };
+        if outcome.event == Event::Hit {
+            return false;
+        }
+        let inside = self.tally.inside(me);
+        let line_size = self.settings.machine.line_size;
+        let lost = &self.threads[me].losers;
+        self.tally.come(
+            core, line, bytes, is_write, outcome, lost, line_size, inside,
+        )
+    }
+
+    /// Lets the core of the thread that has the turn use a line that has come, if nobody has asked for it since.
+    fn install_here(&mut self, line: u64, ahead: u32, watched: bool) {
+        let Some(core) = self.threads[self.current()].core else {
+            return;
+        };
+        let now = self.now() - Ticks::from(ahead);
         let care = self.waits.is_wanted(line) || self.is_contended(line, now);
-        self.install(core, line, outcome.granted, care, watched);
-        outcome.event
+        let held = self.directory.rights(core, line);
+        self.install(core, line, held, care, watched);
     }
 
     /// Whether a thread that is ahead of others must not use a line that its core holds.
@@ -646,7 +703,9 @@ impl Simulator {
             return;
         }
         let held = self.directory.rights(core, line);
-        if held == Rights::Write || (held == Rights::Read && !is_store) {
+        // QEMU may report also what was looked at before.
+        let known = self.threads[me].uses == Some(line);
+        if held == Rights::Write || (held == Rights::Read && !is_store) || known {
             let inside = self.tally.inside(me);
             let _ = self.tally.used(core, line, bytes, is_store, inside);
             return;
@@ -658,7 +717,11 @@ impl Simulator {
         } else {
             Access::Read
         };
-        let _ = self.request(core, line, bytes, access, place, now);
+        let _ = self.request(core, line, access, place, now);
+        if let Some(outcome) = self.threads[me].answer.take() {
+            let watched = self.come(line, bytes, is_store, &outcome);
+            self.install_here(line, 0, watched);
+        }
         self.update_limit();
     }
 }

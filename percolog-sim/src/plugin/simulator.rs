@@ -9,7 +9,7 @@
 use std::ptr;
 use std::sync::atomic::{AtomicPtr, Ordering};
 
-use crate::model::{Core, Directory, Rights, Ticks};
+use crate::model::{Directory, Ticks};
 use crate::plugin::arrivals;
 use crate::plugin::chaos::Chaos;
 use crate::plugin::free::Free;
@@ -95,8 +95,6 @@ pub(crate) struct Simulator {
     created: u64,
     /// The thread that was created last.
     newest: usize,
-    /// Lines whose rights an access took from other cores; a buffer.
-    pub(crate) lost: Vec<(Core, Rights)>,
 }
 
 static SIMULATOR: AtomicPtr<Simulator> = AtomicPtr::new(ptr::null_mut());
@@ -150,7 +148,6 @@ impl Simulator {
             children: Vec::new(),
             created: 0,
             newest: 0,
-            lost: Vec::new(),
             settings,
         });
         simulator.free_addresses();

@@ -8,7 +8,7 @@
 //! A loop that counts (spins a while, then sleeps) changes a register and is not taken for a spin. A loop whose only
 //! state is in vector or flag registers would be; none is known.
 
-use crate::model::Ticks;
+use crate::model::{Rights, Ticks};
 use crate::plugin::registers::Registers;
 use crate::plugin::simulator::{Gate, Simulator};
 use crate::plugin::thread::{Observation, Spin};
@@ -78,7 +78,14 @@ impl Simulator {
             }
             return false;
         }
-        now > observation.at
+        // A line that was lost meanwhile has been told of, and will not be told of again.
+        let lines = &observation.lines;
+        let keeps_all = thread.core.is_some_and(|core| {
+            lines
+                .iter()
+                .all(|&line| self.directory.rights(core, line) != Rights::None)
+        });
+        now > observation.at && keeps_all
     }
 
     /// The thread that has the turn spins, and waits until a line is taken from its core. It is about to read at `now`.

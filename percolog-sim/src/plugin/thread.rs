@@ -1,6 +1,7 @@
 //! What is known of a thread of the guest.
 
-use crate::model::{Core, CoreSet, Ticks};
+use crate::model::{Core, CoreSet, Outcome, Rights, Ticks};
+use crate::plugin::access::Site;
 use crate::plugin::registers::MOST as REGISTERS;
 use crate::plugin::syscalls::After;
 
@@ -77,6 +78,15 @@ pub(crate) struct Spin {
     pub(crate) lines: Vec<u64>,
 }
 
+/// A request that a thread makes as soon as no other can make an earlier one.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Ask {
+    /// The access.
+    pub(crate) site: &'static Site,
+    /// The line.
+    pub(crate) line: u64,
+}
+
 /// A thread of the guest; its index is QEMU's number of its virtual processor.
 #[derive(Debug)]
 pub(crate) struct Thread {
@@ -106,6 +116,14 @@ pub(crate) struct Thread {
     pub(crate) deadline: Option<Ticks>,
     /// The line that it will ask the directory for when it has its turn.
     pub(crate) pending: Option<u64>,
+    /// What it asks the directory for when it is the first; whoever has the turn then asks for it.
+    pub(crate) ask: Option<Ask>,
+    /// What its request turned out to be. It makes its access when it has the turn next.
+    pub(crate) answer: Option<Outcome>,
+    /// The cores that lose a line by its last request, and what is left to them.
+    pub(crate) losers: Vec<(Core, Rights)>,
+    /// The line that it was let use last although others may have asked for it by then.
+    pub(crate) uses: Option<u64>,
     /// The line that its core has, and that it will use when it has its turn: it asks for it only if its core loses it before.
     pub(crate) kept: Option<u64>,
     /// Whether it is about to be let go unsimulated, to the end of its block.
@@ -164,6 +182,10 @@ impl Thread {
             woken: Woken::Woken,
             deadline: None,
             pending: None,
+            ask: None,
+            answer: None,
+            losers: Vec::new(),
+            uses: None,
             kept: None,
             forced: false,
             suspect: false,

@@ -57,6 +57,8 @@ static void work(long number) {
     } else if (!strcmp(how, "lock")) {
         /* A lock and what it protects. */
         lock();
+        /* For longer than it keeps the line. */
+        pause_for(30);
         line.words[1] += line.words[2] + number;
         unlock();
     } else if (!strcmp(how, "mixed")) {

@@ -3,16 +3,18 @@
 //!
 //! The guests are parts of this very program, which runs itself under the simulator.
 
+use std::arch::asm;
 use std::arch::x86_64::_rdtsc;
 use std::hint::spin_loop;
 use std::sync::Barrier;
-use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::thread;
 
 use crate::common::PATIENCE;
 use crate::common::skip::is_here;
 use crate::common::verified::addresses_compared;
 use percolog_sim::machine;
+use percolog_sim::model::Machine;
 use percolog_sim::report::ProcessResult;
 use percolog_sim::run::{Run, Simulation, available};
 
@@ -21,11 +23,20 @@ const GUEST: &str = "PERCOLOG_SIM_TEST_GUEST";
 
 /// Runs a guest on the Opteron; nothing where that is not possible.
 fn simulate(guest: &str, adjust: impl Fn(Simulation) -> Simulation) -> Option<Run> {
+    let opteron = machine::built_in("opteron-48").expect("it is built in");
+    simulate_on(opteron, guest, adjust)
+}
+
+/// Runs a guest on a machine.
+fn simulate_on(
+    machine: Machine,
+    guest: &str,
+    adjust: impl Fn(Simulation) -> Simulation,
+) -> Option<Run> {
     if !is_here(available()) {
         return None;
     }
-    let opteron = machine::built_in("opteron-48").expect("it is built in");
-    let simulation = adjust(Simulation::new(opteron))
+    let simulation = adjust(Simulation::new(machine))
         .env(GUEST, guest)
         .capture(true)
         .timeout(PATIENCE);
@@ -41,12 +52,47 @@ fn simulate(guest: &str, adjust: impl Fn(Simulation) -> Simulation) -> Option<Ru
     Some(run)
 }
 
+/// A machine on which lines come from far.
+struct Far {
+    transfer: u64,
+    probe: u64,
+}
+
+const FAR: Far = Far {
+    transfer: 2_000,
+    probe: 1_000,
+};
+
+/// What the processor's clock says.
+fn tsc() -> u64 {
+    // SAFETY: every x86-64 processor has the instruction.
+    unsafe { _rdtsc() }
+}
+
+/// Adds one as optimized programs do it: if the exchange fails, it is repeated at once with what was found. Returns what was
+/// there before.
+fn increment_by_exchange(value: &AtomicU64) -> u64 {
+    let seen;
+    // SAFETY: the instructions use the value, atomically, and the registers that are named.
+    unsafe {
+        asm!(
+            "mov rax, [{value}]",
+            "2:",
+            "lea {next}, [rax + 1]",
+            "lock cmpxchg [{value}], {next}",
+            "jne 2b",
+            value = in(reg) value.as_ptr(),
+            next = out(reg) _,
+            out("rax") seen,
+        );
+    }
+    seen
+}
+
 /// Spins for so many cycles of the described machine, without touching memory that is shared.
 fn delay(cycles: u64) {
-    // SAFETY: every x86-64 processor has the instruction.
-    let begin = unsafe { _rdtsc() };
-    // SAFETY: as above.
-    while unsafe { _rdtsc() } - begin < cycles {
+    let begin = tsc();
+    while tsc() - begin < cycles {
         spin_loop();
     }
 }
@@ -153,6 +199,34 @@ fn guest() {
                     .push(own.iter().sum::<u64>());
             });
         }
+        "retried" => {
+            let shared = Line(AtomicU64::new(0));
+            crew(12, 200, |number| {
+                let seen = increment_by_exchange(&shared.0);
+                delay(upto(512, seen ^ (number as u64) << 32));
+            });
+        }
+        "taken" => {
+            let (clock, done) = (Line(AtomicU64::new(0)), Line(AtomicBool::new(false)));
+            thread::scope(|scope| {
+                scope.spawn(|| {
+                    while !done.0.load(Ordering::Relaxed) {
+                        clock.0.store(tsc(), Ordering::Relaxed);
+                    }
+                });
+                while clock.0.load(Ordering::Relaxed) == 0 {}
+                for round in 0..200 {
+                    delay(5 * FAR.transfer + upto(256, round));
+                    let asked = tsc();
+                    let seen = clock.0.load(Ordering::Relaxed);
+                    assert!(
+                        (asked + FAR.probe / 2..asked + FAR.probe + 100).contains(&seen),
+                        "asked at {asked}, it sees what was written at {seen}"
+                    );
+                }
+                done.0.store(true, Ordering::Relaxed);
+            });
+        }
         other => panic!("there is no guest `{other}`"),
     }
 }
@@ -187,6 +261,35 @@ fn how_far_a_core_runs_ahead_does_not_matter() {
             agree(&format!("{guest}: transfers"), figures[0].1, transfers);
         }
     }
+}
+
+#[test]
+fn what_is_taken_was_used_until_the_probe_came() {
+    let mut machine = Machine::flat("far", 2);
+    machine.transfer = vec![FAR.transfer as u32];
+    machine.probe = vec![FAR.probe as u32];
+    for run_ahead in [0, 1000] {
+        let adjust = |simulation: Simulation| simulation.run_ahead(run_ahead);
+        if simulate_on(machine.clone(), "taken", adjust).is_none() {
+            return;
+        }
+    }
+}
+
+#[test]
+fn an_exchange_that_failed_succeeds_when_it_is_repeated() {
+    let Some(run) = simulate("retried", |simulation| simulation) else {
+        return;
+    };
+    let region = &main_process(&run).region;
+    let (operations, transfers) = (region.operations, region.counts.transfers());
+    assert_eq!(operations, 12 * 200);
+    // It reads, asks for the line, and fails at most once; were the line lost again as soon as another asks for it, it would fail
+    // as often as there are cores that wait.
+    assert!(
+        transfers >= operations && transfers <= 3 * operations,
+        "{transfers} of {operations}"
+    );
 }
 
 #[test]

@@ -3,7 +3,7 @@
 use super::{
     before_absolute, before_any, before_any_untagged, before_based, before_indexed, before_untagged,
 };
-use crate::model::Access;
+use crate::model::{Access, Rights};
 use crate::plugin::architecture::{self, Access3, NONE, Operand, Segment, Sum};
 use crate::plugin::hot;
 use crate::plugin::qemu;
@@ -28,7 +28,7 @@ pub(crate) struct Site {
     /// The rights that it needs.
     pub(super) need: u8,
     /// What it is for the model.
-    pub(super) access: Access,
+    pub(crate) access: Access,
     segment: Segment,
     address32: bool,
     pub(crate) repeated: bool,
@@ -69,6 +69,15 @@ impl Site {
             segment: operand.segment,
             address32: operand.address32,
             repeated,
+        }
+    }
+
+    /// The rights that it needs.
+    pub(crate) fn wants(&self) -> Rights {
+        if self.writes() {
+            Rights::Write
+        } else {
+            Rights::Read
         }
     }
 

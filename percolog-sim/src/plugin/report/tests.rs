@@ -6,6 +6,7 @@ use crate::model::{Bytes, Event, Outcome, Rights};
 fn outcome(event: Event, finished: Ticks) -> Outcome {
     Outcome {
         finished,
+        takes: 0,
         granted: Rights::Write,
         event,
         invalidated: 1,

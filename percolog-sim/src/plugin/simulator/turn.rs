@@ -11,7 +11,7 @@ use crate::plugin::clock;
 use crate::plugin::hot::{HOT, NOBODY, Table};
 use crate::plugin::report::Ending;
 use crate::plugin::schedule::Next;
-use crate::plugin::thread::{State, Woken};
+use crate::plugin::thread::{Ask, State, Woken};
 
 /// The thread that has the turn, plus one; 0 if all wait for the host.
 pub(super) static OWNER: AtomicU32 = AtomicU32::new(0);
@@ -145,6 +145,7 @@ impl Simulator {
         self.me = thread;
         let state = &mut self.threads[thread];
         state.kept = None;
+        state.ask = None;
         if let Some(line) = state.pending.take() {
             self.waits.withdraw(line);
         }
@@ -228,7 +229,13 @@ impl Simulator {
             self.settle();
             match self.schedule.next(&mut self.threads, fire) {
                 Next::Run(thread) => {
-                    self.end_at(self.threads[thread].time);
+                    // Whoever only waits for its line to come is not the first to have reached that time.
+                    if self.threads[thread].answer.is_none() {
+                        self.end_at(self.threads[thread].time);
+                        if self.ask_for(thread) {
+                            continue;
+                        }
+                    }
                     self.give_turn_to(thread);
                     // SeqCst: see `Messages::send`.
                     OWNER.store(thread as u32 + 1, Ordering::SeqCst);
@@ -279,6 +286,41 @@ impl Simulator {
     pub(super) fn host_time_of(&self, deadline: Ticks) -> Instant {
         let wait = deadline.saturating_sub(self.latest);
         Instant::now() + Duration::from_nanos(clock::nanoseconds(&self.settings.machine, wait))
+    }
+
+    /// A thread without the turn, which is the first, asks for its line without being given it: it is not woken only to
+    /// wait again. Returns whether it has asked; if not, it has to see for itself.
+    fn ask_for(&mut self, thread: usize) -> bool {
+        let asking = &self.threads[thread];
+        let (Some(core), Some(Ask { site, line }), State::Ready(now)) =
+            (asking.core, asking.ask, asking.state)
+        else {
+            return false;
+        };
+        let is_over = self
+            .schedule
+            .slice_end(asking)
+            .is_some_and(|end| now >= end);
+        let (wants, time) = (site.wants(), asking.time);
+        if asking.forced
+            || is_over
+            || self.part.is_skipping()
+            || self.directory.rights_at(core, line, now) >= wants
+        {
+            return false;
+        }
+        let (me, cycles) = (self.me, self.now());
+        self.me = thread;
+        HOT.set_cycles(time);
+        self.interrupt_observation();
+        let takes = self.request(core, line, site.access, site.place, now);
+        self.save();
+        self.threads[thread].ask = None;
+        self.me = me;
+        HOT.set_cycles(cycles);
+        self.schedule
+            .make_ready(&mut self.threads, thread, takes.max(now));
+        true
     }
 
     /// Passes the turn on and does not wait for it.

@@ -45,12 +45,8 @@ pub(super) fn requests<L: Laboratory>(bench: &mut Bench<'_, L>) -> Result<Findin
             servers: 1,
         };
         findings.rows.push(match counting {
-            Counting::Locked => row,
+            Counting::Locked | Counting::Exchanged => row,
             Counting::Padded => row.closed(Value::Times(1.0)),
-            Counting::Exchanged => row.because(
-                "A compare-and-exchange that fails takes the line from the one that is about to succeed; a stcx. that \
-                 fails does nothing on the bus. This is the same loop as x86-64 code would have it, not what was measured.",
-            ),
             // The machine's file derives the time of a transfer from these two.
             Counting::Atomic | Counting::Packed => {
                 let row = row.closed(Value::Times(queue.round(ALL) / one)).given();

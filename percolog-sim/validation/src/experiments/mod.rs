@@ -6,19 +6,16 @@
 //! These were chosen with results in view, so that the rows they concern prove less than they seem to:
 //!
 //! * Cores start two cycles apart in the order of their numbers (`APART` in [`crew`](super::crew)), in every row. With other orders a store of 48
-//!   writers took 14,700 to 20,700 cycles, with this one 8253; published are 8182. With `cpuid` and `chip_directory` in the
+//!   writers took up to 20,700 cycles, with this one some 9000; published are 8182. With `cpuid` and `chip_directory` in the
 //!   machine's file, both ends of Figure 4-3 are therefore fitted.
 //! * The time of a transfer on K42's bus was derived from the slowdowns of the atomic and the packed counter.
-//! * K42's atomic increment is a load and an atomic addition. As a load and a compare-and-exchange, which is shown besides, it is
-//!   × 15 to × 149, depending on how its requests happen to interleave; published is × 12.
+//! * How long a core keeps a line that others wait for (`probe`) is an estimate, but not more than leaves Figure 4-3 as published:
+//!   a core that came back to the line after 80 or 100 cycles did not find it there.
 //! * `fork` pushes to three lists, and the rest of it is as long as makes 40 cores wait for 35 % of the time: one point is fitted,
 //!   and the plateau tested. A push is a load and an atomic addition, so that none has to be repeated.
 //! * `stat` takes 770 cycles besides its references, which is what Figure 4-4 gives for `close`. Its lock-free count is there a
 //!   second time with additions in place of compare-and-exchanges, which is how it comes to level off.
 //! * The elements of the lists belong to threads, and a log's hard limit is its limit.
-//!
-//! A line's home serves strictly in the order of arrival here. Under contention, loops of a load and a compare-and-exchange
-//! therefore fail more often than on hardware, where whoever has the line can often do both before it is taken away.
 
 mod k42;
 mod lists;
