@@ -267,7 +267,8 @@ fn what_is_skipped_is_not_counted() {
     ] {
         let part = guest.run(on_8_cores().skip(how));
         let skipped = part.skipped.expect("it was skipped");
-        assert!(skipped.instructions >= 200_000, "{skipped:?}");
+        // How many of them are loading the program depends on the environment.
+        assert!(skipped.instructions >= 100_000, "{skipped:?}");
         assert_eq!(
             part.process.instructions + skipped.instructions,
             whole.process.instructions,

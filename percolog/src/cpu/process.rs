@@ -15,6 +15,9 @@
 //! code, and so no destructor, no closure of a user, and no allocation in a program whose allocator
 //! is built on percolog. A signal handler may not come here.
 //!
+//! A `fork` that has begun before the process's first use of percolog finds no handlers. It waits for nobody,
+//! and its child must not use an object that another thread used for the first time meanwhile.
+//!
 //! Handlers of `pthread_atfork` that others registered may use percolog: while `fork` holds the lock,
 //! the forking thread is the lock's owner, and its rare steps go ahead.
 //!

@@ -93,7 +93,8 @@ use core::fmt;
 /// and some ten nanoseconds for each share of each reducer. What the forking thread itself is inside of, it goes on with on both
 /// sides; but fork inside of updates and merges on one thread at a time at most, since two that do so wait for each other for ever
 /// (with musl, whose `fork` keeps other threads' out until its handlers are done, only while no other thread forks at all).
-/// Handlers of `pthread_atfork` may update, and not read.
+/// Handlers of `pthread_atfork` may update, and not read. A `fork` that begins before the process has used percolog at all waits for
+/// nobody: create and read one reducer first, where another thread may be the first to update.
 ///
 /// # Cost
 ///

@@ -217,6 +217,8 @@ fn forks_wait_for_each_other() {
     // Two threads that fork in the middle of updates wait for each other.
     alone!();
     let reducer: Reducer<Wide> = Reducer::new();
+    // A `fork` that has begun before the process's first use of percolog waits for nobody.
+    assert_eq!(whole(&reducer.read()), Ok(0));
     thread::scope(|scope| {
         scope.spawn(|| {
             for _ in 0..share(20) {
