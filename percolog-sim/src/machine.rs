@@ -10,6 +10,7 @@
 //! protocol = "moesi"                  # or "mesi"
 //! coherence = "directory"             # default; or "bus": one bus that all cores watch
 //! chip_directory = false              # default; true: a chip alone serves what only its own caches have
+//! adjacent_line_prefetch = false      # default; true: who fetches a line fetches the other one of its pair, too
 //! stores = "blocking"                 # default; or "buffered(56)": go on after a store that misses
 //!
 //! [topology]
@@ -261,6 +262,8 @@ struct File {
     coherence: CoherenceName,
     #[serde(default)]
     chip_directory: bool,
+    #[serde(default)]
+    adjacent_line_prefetch: bool,
     #[serde(default = "default_stores")]
     stores: String,
     topology: Topology,
@@ -415,6 +418,7 @@ impl File {
                 CoherenceName::Bus => Coherence::Bus,
             },
             chip_directory: self.chip_directory,
+            adjacent_line_prefetch: self.adjacent_line_prefetch,
             transfer: self.latency.transfer,
             memory: self.latency.memory,
             occupancy: Occupancy {

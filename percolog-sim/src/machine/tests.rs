@@ -119,7 +119,7 @@ fn options_are_read() {
         .replace("memory = [150, 250]", "memory = [150, 250, 350]")
         .replace(
             "protocol = \"moesi\"",
-            "protocol = \"mesi\"\ncoherence = \"bus\"\nstores = \"buffered(56)\"\nchip_directory = true\nline_size = 128\npage_size = 65536",
+            "protocol = \"mesi\"\ncoherence = \"bus\"\nstores = \"buffered(56)\"\nchip_directory = true\nadjacent_line_prefetch = true\nline_size = 128\npage_size = 65536",
         )
         + "[scheduling]\ntime_slice_us = 5\n";
     let machine = read(&text).unwrap().machine;

@@ -179,8 +179,8 @@ impl LineCounts {
         }
     }
 
-    /// The line has come to `core`, or the right to write it, for these bytes; `lost` says who gave it up. `line_size` is
-    /// given if it may begin to be followed. Returns whether further uses of the line by the core are to be told of.
+    /// The line has come to `core`, or the right to write it, for these bytes, or for none that are used at once; `lost` says who
+    /// gave it up. `line_size` is given if it may begin to be followed. Returns whether further uses of the line by the core are to be told of.
     #[allow(
         clippy::too_many_arguments,
         reason = "one access; called often, so nothing is built for it"
@@ -188,14 +188,14 @@ impl LineCounts {
     pub fn come(
         &mut self,
         core: Core,
-        bytes: Bytes,
+        bytes: Option<Bytes>,
         write: bool,
         outcome: &Outcome,
         lost: &[(Core, Rights)],
         line_size: Option<u64>,
         count: bool,
     ) -> bool {
-        if count {
+        if let (true, Some(bytes)) = (count, bytes) {
             self.spans.record(core, bytes, write, true);
         }
         if let (None, Some(line_size)) = (&self.watch, line_size)
@@ -209,7 +209,7 @@ impl LineCounts {
         watch.lose(lost);
         let upgrade = outcome.event == Event::Upgrade;
         watch.come(core, outcome.granted, upgrade, count);
-        watch.used(core, bytes, write)
+        bytes.is_some_and(|bytes| watch.used(core, bytes, write))
     }
 
     /// `core`, which has the line, uses these bytes. Returns whether its further uses are to be told of.

@@ -219,6 +219,33 @@ impl Directory {
         }
     }
 
+    /// What the prefetcher of `core` does at `now`, when the core has asked for `line` and had nothing of it: it fetches the other
+    /// line of the pair, to read it, as [`Directory::access`] does. Nobody waits for that, so the outcome is finished at once.
+    ///
+    /// Nothing where the machine has [no such prefetcher](Machine::adjacent_line_prefetch), the core has that line, or either
+    /// line is [free](Directory::set_free).
+    pub fn prefetch(
+        &mut self,
+        core: Core,
+        line: u64,
+        now: Ticks,
+        lost: impl FnMut(Core, Rights),
+    ) -> Option<(u64, Outcome)> {
+        let pair = line ^ 1;
+        let wanted = self.machine.adjacent_line_prefetch
+            && self.rights_at(core, pair, now) == Rights::None
+            && ![line, pair].iter().any(|line| self.free.contains_key(line));
+        wanted.then(|| {
+            let outcome = self.request(core, pair, Access::Read, now, lost);
+            let nobody_waits = Outcome {
+                finished: now,
+                queued: 0,
+                ..outcome
+            };
+            (pair, nobody_waits)
+        })
+    }
+
     /// When `core`'s buffered stores are complete: a fence executed at `now` ends no earlier.
     /// `now`, where stores block.
     pub fn fence(&mut self, core: Core, now: Ticks) -> Ticks {

@@ -29,6 +29,7 @@ impl Machine {
             protocol,
             coherence,
             chip_directory,
+            adjacent_line_prefetch,
             transfer,
             memory,
             occupancy,
@@ -73,7 +74,7 @@ impl Machine {
             .collect::<Vec<_>>()
             .join(";");
         let mut text = String::new();
-        let pairs: [(&str, &dyn Display); 30] = [
+        let pairs: [(&str, &dyn Display); 31] = [
             ("name", name),
             ("cores", cores),
             ("chips", chips),
@@ -85,6 +86,7 @@ impl Machine {
             ("protocol", &protocol),
             ("coherence", &coherence),
             ("chip_directory", chip_directory),
+            ("adjacent_line_prefetch", adjacent_line_prefetch),
             ("transfer", &list(transfer)),
             ("memory", &list(memory)),
             ("occupancy.read", read),
@@ -144,6 +146,7 @@ impl Machine {
                 other => return Err(format!("coherence {other:?}: must be directory or bus")),
             },
             chip_directory: lines.number("chip_directory")?,
+            adjacent_line_prefetch: lines.number("adjacent_line_prefetch")?,
             transfer: numbers("transfer", lines.take("transfer")?)?,
             memory: numbers("memory", lines.take("memory")?)?,
             occupancy: Occupancy {
@@ -238,6 +241,7 @@ mod tests {
         machine.protocol = Protocol::Moesi;
         machine.coherence = Coherence::Bus;
         machine.chip_directory = true;
+        machine.adjacent_line_prefetch = true;
         machine.probe = vec![7, 8];
         machine.occupancy = Occupancy {
             read: 1,
@@ -294,6 +298,7 @@ mod tests {
             ("probe", "probe soon"),
             ("costs.plain", "costs.plain -1"),
             ("chip_directory", "chip_directory 1"),
+            ("adjacent_line_prefetch", "adjacent_line_prefetch 1"),
         ] {
             let missing = Machine::from_lines(&drop_line(key)).unwrap_err();
             assert!(

@@ -97,6 +97,9 @@ pub struct Machine {
     /// home, when the caches it concerns are all on that chip (a shared last-level cache that knows
     /// its cores' copies).
     pub chip_directory: bool,
+    /// Whether a core that fetches a line also fetches the other one of its pair, aligned to two lines, to read it. It does not
+    /// wait for that one.
+    pub adjacent_line_prefetch: bool,
     /// Cycles for a line from another cache, by hops (index 0: same chip).
     pub transfer: Vec<u32>,
     /// Cycles for a line from memory, by hops to its home chip.
@@ -135,6 +138,7 @@ impl Machine {
             protocol: Protocol::Mesi,
             coherence: Coherence::Directory,
             chip_directory: false,
+            adjacent_line_prefetch: false,
             transfer: vec![100],
             memory: vec![100],
             occupancy: Occupancy {

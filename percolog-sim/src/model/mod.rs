@@ -43,9 +43,10 @@
 //!   makes nobody else wait.)
 //! * **Simultaneous multithreading**: a core is a core.
 //! * **Reordering and overlap**: a core has one miss outstanding (buffered stores apart), and
-//!   nothing is prefetched.
+//!   nothing is prefetched but, [if the machine does so](Machine::adjacent_line_prefetch), the other
+//!   line of a pair. When that arrives is not looked at: who uses it next finds it there.
 //! * **The kernel**: a system call has a cost and touches no lines.
-//! * **TLBs, instruction fetches, prefetchers, frequency changes.**
+//! * **TLBs, instruction fetches, other prefetchers, frequency changes.**
 //!
 //! A page is taken to keep its home as long as it is mapped, and a clean shared line is supplied by
 //! whichever is nearer, memory or a cache that has it: the textbook's MESI asks memory, Intel's
@@ -58,6 +59,8 @@ mod directory;
 mod directory_tests;
 mod lines;
 mod machine;
+#[cfg(test)]
+mod prefetch_tests;
 #[cfg(test)]
 mod random_tests;
 mod table;

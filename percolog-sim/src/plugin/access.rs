@@ -6,15 +6,16 @@
 
 use std::ffi::{c_uint, c_void};
 
-use crate::model::{Access, Bytes, Event, Outcome, Rights, TICKS_PER_CYCLE, Ticks};
+use crate::model::{Access, Bytes, Event, Rights, TICKS_PER_CYCLE, Ticks};
 use crate::plugin::architecture::Sum;
-use crate::plugin::hot::{self, HOT, Table};
+use crate::plugin::hot::{self, HOT};
 use crate::plugin::qemu;
 use crate::plugin::registers::Registers;
 use crate::plugin::simulator::{Gate, Simulator, gate, simulator};
 use crate::plugin::thread::Ask;
 use crate::plugin::{baton, kind, verify};
 
+mod request;
 mod site;
 
 pub(crate) use site::Site;
@@ -450,93 +451,6 @@ impl Simulator {
         }
     }
 
-    /// Asks the directory for a line, and waits for it in simulated time. Returns when the access may be made; what it was, is
-    /// left with the thread, which then calls [`Simulator::come`].
-    pub(crate) fn request(
-        &mut self,
-        core: u16,
-        line: u64,
-        access: Access,
-        place: u64,
-        now: Ticks,
-    ) -> Ticks {
-        let me = self.current();
-        let mut lost = std::mem::take(&mut self.threads[me].losers);
-        lost.clear();
-        let outcome = self
-            .directory
-            .access(core, line, access, now, |core, left| {
-                lost.push((core, left))
-            });
-        for &(loser, left) in &lost {
-            if let Some(table) = &mut self.tables[usize::from(loser)] {
-                table.forget(line);
-            }
-            if let Some(thread) = self.schedule.thread_on(loser)
-                && self.threads[thread].kept == Some(line)
-            {
-                self.threads[thread].kept = None;
-                self.announce(thread, line);
-            }
-            if left == Rights::None {
-                self.wake_spinners(loser, line, outcome.takes);
-            }
-        }
-        self.charge(outcome.finished.saturating_sub(now));
-        if is_move(outcome.event) {
-            self.waits.moved(line, now);
-            self.note_users(line, outcome.event != Event::Read);
-        }
-        if outcome.event != Event::Hit {
-            let inside = self.tally.inside(me);
-            let is_write = access != Access::Read;
-            self.tally
-                .record(core, line, place, is_write, &outcome, now, inside);
-            if self.free.any() {
-                self.free.count(line);
-            }
-            if !self.shared.is_empty() {
-                let line_size = self.settings.machine.line_size;
-                let start = line << line_size.ilog2();
-                self.shared.touch(start, line_size);
-            }
-        }
-        let takes = outcome.takes;
-        let thread = &mut self.threads[me];
-        thread.losers = lost;
-        thread.answer = Some(outcome);
-        takes
-    }
-
-    /// The line that the thread that has the turn asked for has come, and is used. Not before: until then those who lose it used
-    /// it. Returns whether further uses are to be looked at.
-    fn come(&mut self, line: u64, bytes: Bytes, is_write: bool, outcome: &Outcome) -> bool {
-        let me = self.current();
-        let Some(core) = self.threads[me].core else {
-            return false;
-        };
-        if outcome.event == Event::Hit {
-            return false;
-        }
-        let inside = self.tally.inside(me);
-        let line_size = self.settings.machine.line_size;
-        let lost = &self.threads[me].losers;
-        self.tally.come(
-            core, line, bytes, is_write, outcome, lost, line_size, inside,
-        )
-    }
-
-    /// Lets the core of the thread that has the turn use a line that has come, if nobody has asked for it since.
-    fn install_here(&mut self, line: u64, ahead: u32, watched: bool) {
-        let Some(core) = self.threads[self.current()].core else {
-            return;
-        };
-        let now = self.now() - Ticks::from(ahead);
-        let care = self.waits.is_wanted(line) || self.is_contended(line, now);
-        let held = self.directory.rights(core, line);
-        self.install(core, line, held, care, watched);
-    }
-
     /// Whether a thread that is ahead of others must not use a line that its core holds.
     fn is_contended(&self, line: u64, now: Ticks) -> bool {
         self.waits.is_contended(line, now, self.settings.run_ahead)
@@ -662,35 +576,6 @@ impl Simulator {
         let write = site.access != Access::Read;
         self.witness
             .event(line, address, site.place, write, &registers);
-    }
-
-    /// Notes what the core may do to the line from now on without asking; nothing, if the line needs care. If its uses are
-    /// looked at, that is all that is done at each.
-    fn install(&mut self, core: u16, line: u64, rights: Rights, care: bool, watched: bool) {
-        let table = self.tables[usize::from(core)].get_or_insert_with(Table::new);
-        let bits = match rights {
-            Rights::None => return,
-            Rights::Read => hot::READ,
-            Rights::Write => hot::READ | hot::WRITE,
-        };
-        if care {
-            table.forget(line);
-        } else if watched {
-            table.set(line, bits << hot::WATCHED);
-        } else {
-            table.set(line, bits);
-        }
-    }
-
-    /// The thread will ask for this line in its turn: nobody may run ahead on it until then.
-    fn announce(&mut self, thread: usize, line: u64) {
-        self.threads[thread].pending = Some(line);
-        // Nobody notes a line that is wanted.
-        if self.waits.announce(line) {
-            for table in self.tables.iter_mut().flatten() {
-                table.forget(line);
-            }
-        }
     }
 
     /// An access that has been made already.

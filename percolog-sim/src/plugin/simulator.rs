@@ -9,7 +9,7 @@
 use std::ptr;
 use std::sync::atomic::{AtomicPtr, Ordering};
 
-use crate::model::{Directory, Ticks};
+use crate::model::{Core, Directory, Rights, Ticks};
 use crate::plugin::arrivals;
 use crate::plugin::chaos::Chaos;
 use crate::plugin::free::Free;
@@ -95,6 +95,8 @@ pub(crate) struct Simulator {
     created: u64,
     /// The thread that was created last.
     newest: usize,
+    /// The cores from which a prefetcher took rights; a buffer.
+    pub(crate) prefetched_from: Vec<(Core, Rights)>,
 }
 
 static SIMULATOR: AtomicPtr<Simulator> = AtomicPtr::new(ptr::null_mut());
@@ -148,6 +150,7 @@ impl Simulator {
             children: Vec::new(),
             created: 0,
             newest: 0,
+            prefetched_from: Vec::new(),
             settings,
         });
         simulator.free_addresses();

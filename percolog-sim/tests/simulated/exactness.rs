@@ -199,6 +199,19 @@ fn guest() {
                     .push(own.iter().sum::<u64>());
             });
         }
+        "beside" => {
+            // One line is written and read, the other one of its pair is one core's own.
+            #[repr(align(128))]
+            struct Pair(Line<AtomicU64>, Line<AtomicU64>);
+            let Pair(shared, own) = &Pair(Line::default(), Line::default());
+            crew(3, 500, |number| {
+                let _ = match number {
+                    0 => shared.0.fetch_add(1, Ordering::Relaxed),
+                    1 => shared.0.load(Ordering::Relaxed),
+                    _ => own.0.fetch_add(1, Ordering::Relaxed),
+                };
+            });
+        }
         "retried" => {
             let shared = Line(AtomicU64::new(0));
             crew(12, 200, |number| {
@@ -305,6 +318,26 @@ fn an_exchange_that_failed_succeeds_when_it_is_repeated() {
         transfers >= operations && transfers <= 3 * operations,
         "{transfers} of {operations}"
     );
+}
+
+#[test]
+fn a_prefetcher_of_pairs_lets_two_lines_be_shared_as_one() {
+    let run = |prefetches| {
+        let mut machine = Machine::flat("pairs", 3);
+        machine.adjacent_line_prefetch = prefetches;
+        let run = simulate_on(machine, "beside", |simulation| simulation)?;
+        let process = main_process(&run);
+        let lines = process.lines.iter();
+        let own = lines.filter(|line| line.writers == [2]);
+        let upgrades = own.map(|line| (line.counts.upgrades, line.true_events));
+        Some(upgrades.max().unwrap_or_default())
+    };
+    let Some(without) = run(false) else {
+        return;
+    };
+    let with = run(true).expect("it ran a moment ago");
+    assert!(without.0 <= 1 && with.0 > 50, "{without:?}, {with:?}");
+    assert_eq!(with.1, 0, "nobody but its writer uses it");
 }
 
 #[test]

@@ -17,7 +17,7 @@ impl Tally {
         &mut self,
         core: Core,
         line: u64,
-        bytes: Bytes,
+        bytes: Option<Bytes>,
         is_write: bool,
         outcome: &Outcome,
         lost: &[(Core, Rights)],

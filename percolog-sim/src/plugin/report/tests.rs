@@ -265,7 +265,7 @@ fn write_by(tally: &mut Tally, core: u16, loser: u16, offset: u32, in_region: bo
     let bytes = Bytes { offset, size: 8 };
     tally.record(core, 4, 0x400100, true, &outcome, 0, in_region);
     let lost = [(loser, Rights::None)];
-    tally.come(core, 4, bytes, true, &outcome, &lost, 64, in_region);
+    tally.come(core, 4, Some(bytes), true, &outcome, &lost, 64, in_region);
 }
 
 #[test]
