@@ -41,6 +41,7 @@
 //! cpuid = 100
 //! syscall = 400
 //! switch = 3000                       # giving a core to another thread
+//! interrupt = 0                       # default 0: off; what `membarrier` and memory that is unmapped cost the other cores
 //!
 //! [scheduling]
 //! time_slice_us = 1000                # default 1000; how long a thread keeps a core others wait for
@@ -330,6 +331,8 @@ struct Cycles {
     cpuid: f64,
     syscall: f64,
     switch: f64,
+    #[serde(default)]
+    interrupt: f64,
 }
 
 #[derive(Deserialize)]
@@ -439,6 +442,7 @@ impl File {
                 cpuid: cycles("cpuid", self.costs.cpuid)?,
                 syscall: cycles("syscall", self.costs.syscall)?,
                 switch: cycles("switch", self.costs.switch)?,
+                interrupt: cycles("interrupt", self.costs.interrupt)?,
             },
             time_slice: u64::from(self.scheduling.time_slice_us)
                 * u64::from(self.megahertz)

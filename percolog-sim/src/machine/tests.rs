@@ -89,6 +89,10 @@ fn fields_arrive() {
         (1, 328, 48_000)
     );
     assert_eq!(
+        (machine.costs.interrupt, machine.adjacent_line_prefetch),
+        (0, false)
+    );
+    assert_eq!(
         (
             machine.costs.locked,
             machine.costs.fence,
@@ -121,7 +125,7 @@ fn options_are_read() {
             "protocol = \"moesi\"",
             "protocol = \"mesi\"\ncoherence = \"bus\"\nstores = \"buffered(56)\"\nchip_directory = true\nadjacent_line_prefetch = true\nline_size = 128\npage_size = 65536",
         )
-        + "[scheduling]\ntime_slice_us = 5\n";
+        + "interrupt = 4000\n[scheduling]\ntime_slice_us = 5\n";
     let machine = read(&text).unwrap().machine;
     assert_eq!(machine.hops, [[0, 2], [2, 0]]);
     assert_eq!((machine.bus, machine.invalidate_per_sharer), (9, 3));
@@ -134,6 +138,10 @@ fn options_are_read() {
         (Stores::Buffered(56), true)
     );
     assert_eq!((machine.line_size, machine.page_size), (128, 65536));
+    assert_eq!(
+        (machine.costs.interrupt, machine.adjacent_line_prefetch),
+        (4000 * TICKS_PER_CYCLE, true)
+    );
     assert_eq!(machine.time_slice, 5 * 2000 * 16);
 }
 

@@ -55,6 +55,7 @@ impl Machine {
             cpuid,
             syscall,
             switch,
+            interrupt,
         } = costs;
         let protocol = match protocol {
             Protocol::Mesi => "mesi",
@@ -74,7 +75,7 @@ impl Machine {
             .collect::<Vec<_>>()
             .join(";");
         let mut text = String::new();
-        let pairs: [(&str, &dyn Display); 31] = [
+        let pairs: [(&str, &dyn Display); 32] = [
             ("name", name),
             ("cores", cores),
             ("chips", chips),
@@ -104,6 +105,7 @@ impl Machine {
             ("costs.cpuid", cpuid),
             ("costs.syscall", syscall),
             ("costs.switch", switch),
+            ("costs.interrupt", interrupt),
             ("time_slice", time_slice),
             ("stores", &stores),
         ];
@@ -167,6 +169,7 @@ impl Machine {
                 cpuid: lines.number("costs.cpuid")?,
                 syscall: lines.number("costs.syscall")?,
                 switch: lines.number("costs.switch")?,
+                interrupt: lines.number("costs.interrupt")?,
             },
             time_slice: lines.number("time_slice")?,
             stores: match lines.take("stores")? {

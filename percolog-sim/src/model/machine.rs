@@ -68,6 +68,8 @@ pub struct Costs {
     pub syscall: Ticks,
     /// Giving a core to another thread.
     pub switch: Ticks,
+    /// An interrupt that another core sends: what the interrupted one loses, and how long the sender waits for all of them.
+    pub interrupt: Ticks,
 }
 
 /// A machine as the model sees it. Latencies are in cycles, times in [`Ticks`].
@@ -159,6 +161,7 @@ impl Machine {
                 cpuid: ticks(100),
                 syscall: ticks(100),
                 switch: ticks(1000),
+                interrupt: 0,
             },
             time_slice: ticks(1_000_000),
             stores: Stores::Blocking,

@@ -45,7 +45,9 @@
 //! * **Reordering and overlap**: a core has one miss outstanding (buffered stores apart), and
 //!   nothing is prefetched but, [if the machine does so](Machine::adjacent_line_prefetch), the other
 //!   line of a pair. When that arrives is not looked at: who uses it next finds it there.
-//! * **The kernel**: a system call has a cost and touches no lines.
+//! * **The kernel**: a system call has a cost and touches no lines. With
+//!   [a cost of interrupts](Costs::interrupt), those that send some also cost the other cores, whether
+//!   or not they have used the memory in question.
 //! * **TLBs, instruction fetches, other prefetchers, frequency changes.**
 //!
 //! A page is taken to keep its home as long as it is mapped, and a clean shared line is supplied by

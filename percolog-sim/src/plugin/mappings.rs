@@ -76,10 +76,14 @@ pub(crate) fn protect(sim: &mut Simulator, call: &Call) -> Step {
     const WRITE: u64 = 0x2;
     let [start, size, rights, ..] = call.arguments;
     sim.shared.protected(start, size, rights & WRITE != 0);
+    if rights & WRITE == 0 {
+        sim.interrupt_others();
+    }
     Step::Quick
 }
 
 fn forget(sim: &mut Simulator, start: u64, size: u64) {
+    sim.interrupt_others();
     code::unmapped(start, size);
     sim.witness.unmapped(start, size);
     sim.shared.unmapped(start, size);

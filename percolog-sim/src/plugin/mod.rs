@@ -36,6 +36,7 @@ pub(crate) mod futex;
 pub(crate) mod guest;
 pub(crate) mod hot;
 pub(crate) mod image;
+pub(crate) mod interrupts;
 pub(crate) mod killed;
 pub(crate) mod kind;
 pub(crate) mod mappings;

@@ -27,6 +27,7 @@ use crate::plugin::files;
 use crate::plugin::follow;
 use crate::plugin::futex;
 use crate::plugin::guest;
+use crate::plugin::interrupts;
 use crate::plugin::killed;
 use crate::plugin::kind::{self, Kind};
 use crate::plugin::mappings;
@@ -503,6 +504,8 @@ fn decide(sim: &mut Simulator, call: &Call, regs: &Registers, pc: u64) -> Step {
         n::MREMAP => mappings::remap(sim, call),
         n::MUNMAP => mappings::unmap(sim, call),
         n::MPROTECT => mappings::protect(sim, call),
+        n::MADVISE => interrupts::advise(sim, call),
+        n::MEMBARRIER => interrupts::barrier(sim, call),
         n::SHMAT => mappings::attach(),
         n::SHMDT => mappings::detach(sim, call),
 

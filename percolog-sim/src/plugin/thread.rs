@@ -140,6 +140,8 @@ pub(crate) struct Thread {
     pub(crate) place: u64,
     /// The instruction whose result is to be replaced by the simulator's.
     pub(crate) fix: Fix,
+    /// What interrupts have cost it since it had the turn last.
+    pub(crate) interrupted: Ticks,
     /// How long it had a core, up to the last time it left one.
     pub(crate) busy: Ticks,
     /// When it was last given a core.
@@ -194,6 +196,7 @@ impl Thread {
             spin: None,
             place: 0,
             fix: Fix::Nothing,
+            interrupted: 0,
             busy: 0,
             since: time,
         }

@@ -14,7 +14,7 @@ use crate::common::PATIENCE;
 use crate::common::skip::is_here;
 use crate::common::verified::addresses_compared;
 use percolog_sim::machine;
-use percolog_sim::model::Machine;
+use percolog_sim::model::{Machine, TICKS_PER_CYCLE};
 use percolog_sim::report::ProcessResult;
 use percolog_sim::run::{Run, Simulation, available};
 
@@ -62,6 +62,42 @@ const FAR: Far = Far {
     transfer: 2_000,
     probe: 1_000,
 };
+
+/// Cycles that an interrupt takes, where it takes any; and how many there are.
+const INTERRUPT: u64 = 5_000;
+const INTERRUPTS: u64 = 20;
+
+/// A page of memory.
+struct Page(*mut libc::c_void);
+
+impl Page {
+    const SIZE: usize = 4096;
+
+    fn map() -> Self {
+        let rights = libc::PROT_READ | libc::PROT_WRITE;
+        let kind = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS;
+        // SAFETY: the kernel chooses where.
+        let page = unsafe { libc::mmap(std::ptr::null_mut(), Self::SIZE, rights, kind, -1, 0) };
+        assert_ne!(page, libc::MAP_FAILED);
+        Self(page)
+    }
+
+    /// One of the calls with which the kernel interrupts other cores: they may have a translation of what is taken away here, or
+    /// have to pass a barrier.
+    fn interrupt(&self, number: u64) {
+        const PRIVATE_EXPEDITED: libc::c_int = 1 << 3;
+        // SAFETY: this page and the other one are mapped, and nobody refers to what is in them.
+        unsafe {
+            match number % 4 {
+                0 => assert_eq!(libc::madvise(self.0, Self::SIZE, libc::MADV_DONTNEED), 0),
+                1 => assert_eq!(libc::munmap(Self::map().0, Self::SIZE), 0),
+                2 => assert_eq!(libc::mprotect(self.0, Self::SIZE, libc::PROT_READ), 0),
+                // Whether the kernel has it makes no difference.
+                _ => drop(libc::syscall(libc::SYS_membarrier, PRIVATE_EXPEDITED, 0, 0)),
+            }
+        }
+    }
+}
 
 /// What the processor's clock says.
 fn tsc() -> u64 {
@@ -212,6 +248,37 @@ fn guest() {
                 };
             });
         }
+        "interrupted" | "undisturbed" => {
+            let (ready, done) = (Line(AtomicBool::new(false)), Line(AtomicBool::new(false)));
+            thread::scope(|scope| {
+                scope.spawn(|| {
+                    let page = Page::map();
+                    ready.0.store(true, Ordering::Release);
+                    delay(20 * INTERRUPT);
+                    for number in 0..INTERRUPTS {
+                        delay(2 * INTERRUPT);
+                        page.interrupt(number);
+                    }
+                    done.0.store(true, Ordering::Relaxed);
+                });
+                while !ready.0.load(Ordering::Acquire) {
+                    spin_loop();
+                }
+                let mut last = tsc();
+                let mut interrupts = 0;
+                while !done.0.load(Ordering::Relaxed) {
+                    let now = tsc();
+                    interrupts += u64::from(now - last >= INTERRUPT);
+                    last = now;
+                }
+                let expected = if guest == "interrupted" {
+                    INTERRUPTS
+                } else {
+                    0
+                };
+                assert_eq!(interrupts, expected);
+            });
+        }
         "retried" => {
             let shared = Line(AtomicU64::new(0));
             crew(12, 200, |number| {
@@ -318,6 +385,17 @@ fn an_exchange_that_failed_succeeds_when_it_is_repeated() {
         transfers >= operations && transfers <= 3 * operations,
         "{transfers} of {operations}"
     );
+}
+
+#[test]
+fn who_takes_memory_away_interrupts_the_others() {
+    for (guest, interrupt) in [("interrupted", INTERRUPT), ("undisturbed", 0)] {
+        let mut machine = Machine::flat("interrupts", 2);
+        machine.costs.interrupt = interrupt * TICKS_PER_CYCLE;
+        if simulate_on(machine, guest, |simulation| simulation).is_none() {
+            return;
+        }
+    }
 }
 
 #[test]

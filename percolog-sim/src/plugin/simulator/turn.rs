@@ -149,6 +149,7 @@ impl Simulator {
         if let Some(line) = state.pending.take() {
             self.waits.withdraw(line);
         }
+        state.time += std::mem::take(&mut state.interrupted);
         HOT.set_cycles(state.time);
         if let Some(core) = state.core {
             let table = self.tables[usize::from(core)].get_or_insert_with(Table::new);
