@@ -22,6 +22,7 @@
 //! [latency]                           # cycles
 //! transfer = [100, 200]               # a line from another cache: same chip, one hop, …
 //! memory = [150, 250]                 # a line from memory, by hops to its home chip
+//! memory_occupancy = 0                # default 0: no limit; for how long a line occupies the memory of its chip
 //! invalidate_per_sharer = 0           # default; added for each copy to invalidate beyond the first
 //! probe = [30, 30]                    # default: 1.5 × `locked`; until whoever has a line has lost it
 //! bus = 0                             # default; for how long any request occupies the bus
@@ -305,6 +306,8 @@ struct Latency {
     transfer: Vec<u32>,
     memory: Vec<u32>,
     #[serde(default)]
+    memory_occupancy: u32,
+    #[serde(default)]
     invalidate_per_sharer: u32,
     probe: Option<Vec<u32>>,
     #[serde(default)]
@@ -424,6 +427,7 @@ impl File {
             adjacent_line_prefetch: self.adjacent_line_prefetch,
             transfer: self.latency.transfer,
             memory: self.latency.memory,
+            memory_occupancy: self.latency.memory_occupancy,
             occupancy: Occupancy {
                 read: share("read", self.occupancy.read)?,
                 write: share("write", self.occupancy.write)?,
@@ -472,6 +476,7 @@ impl File {
         }
         for (field, cycles) in [
             ("bus", machine.bus),
+            ("memory_occupancy", machine.memory_occupancy),
             ("invalidate_per_sharer", machine.invalidate_per_sharer),
         ] {
             if cycles > MOST_CYCLES {

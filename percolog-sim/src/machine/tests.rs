@@ -119,7 +119,7 @@ fn fields_arrive() {
 fn options_are_read() {
     let text = PAIR
         .replace("links = [[0, 1]]", "chips_per_package = 1")
-        .replace("transfer = [100, 200]", "transfer = [100, 200, 300]\nbus = 9\ninvalidate_per_sharer = 3")
+        .replace("transfer = [100, 200]", "transfer = [100, 200, 300]\nbus = 9\nmemory_occupancy = 8\ninvalidate_per_sharer = 3")
         .replace("memory = [150, 250]", "memory = [150, 250, 350]")
         .replace(
             "protocol = \"moesi\"",
@@ -128,7 +128,14 @@ fn options_are_read() {
         + "interrupt = 4000\n[scheduling]\ntime_slice_us = 5\n";
     let machine = read(&text).unwrap().machine;
     assert_eq!(machine.hops, [[0, 2], [2, 0]]);
-    assert_eq!((machine.bus, machine.invalidate_per_sharer), (9, 3));
+    assert_eq!(
+        (
+            machine.bus,
+            machine.invalidate_per_sharer,
+            machine.memory_occupancy
+        ),
+        (9, 3, 8)
+    );
     assert_eq!(
         (machine.protocol, machine.coherence),
         (Protocol::Mesi, Coherence::Bus)

@@ -1,5 +1,6 @@
 //! Who holds each line, and how long it takes to get it.
 
+use super::plan::Plan;
 use super::table::{Line, NumberMap, Private, State, Table, Unpacked};
 use super::{Coherence, Core, Machine, Occupancy, Protocol, Stores, Ticks, ticks};
 use std::collections::VecDeque;
@@ -77,6 +78,7 @@ pub struct Directory {
     page_shift: u32,
     /// Until when the one bus is taken.
     bus_busy: Ticks,
+    memories: Memories,
     /// Lines that cost nothing.
     free: NumberMap<()>,
     /// When each core's buffered stores complete, oldest first.
@@ -85,23 +87,33 @@ pub struct Directory {
     kept: Vec<Vec<Kept>>,
 }
 
+/// What comes from memory, one line after the other.
+struct Memories {
+    /// Until when each chip's memory is taken.
+    busy: Vec<Ticks>,
+    /// For how long a line takes it.
+    occupancy: Ticks,
+}
+
+impl Memories {
+    /// When the memory of chip `home` begins to serve a request that comes at `now`.
+    fn serve(&mut self, home: usize, now: Ticks) -> Ticks {
+        if self.occupancy == 0 {
+            return now;
+        }
+        let busy = &mut self.busy[home];
+        let start = now.max(*busy);
+        *busy = start + self.occupancy;
+        start
+    }
+}
+
 /// A line that a core has as good as lost.
 #[derive(Clone, Copy, Debug)]
 struct Kept {
     line: u64,
     rights: Rights,
     until: Ticks,
-}
-
-/// What a request costs and does, before anything is changed.
-struct Plan {
-    /// From the start of service to the arrival of line and rights.
-    latency: Ticks,
-    /// From the start of service until whoever loses the line has heard of it.
-    probe: Ticks,
-    /// The share of the latency for which the home is busy.
-    occupancy: u16,
-    event: Event,
 }
 
 impl Directory {
@@ -117,6 +129,10 @@ impl Directory {
             homes: NumberMap::default(),
             page_shift: lines_per_page.ilog2(),
             bus_busy: 0,
+            memories: Memories {
+                busy: vec![0; machine.chips],
+                occupancy: ticks(machine.memory_occupancy.into()),
+            },
             free: NumberMap::default(),
             buffers,
             kept: vec![Vec::new(); machine.cores],
@@ -371,13 +387,16 @@ impl Directory {
             }
         };
         let home = self.home(core, line);
-        let plan = self.plan(self.table.shared(index), core, home, writes);
+        let plan = Plan::new(&self.machine, self.table.shared(index), core, home, writes);
         let entry = self.table.shared_mut(index);
         let free = self.free.contains_key(&line);
         let mut start = if free { now } else { now.max(entry.busy) };
         if self.machine.coherence == Coherence::Bus && !free {
             start = start.max(self.bus_busy);
             self.bus_busy = start + ticks(self.machine.bus.into());
+        }
+        if plan.from_memory && !free {
+            start = self.memories.serve(home, start);
         }
         let latency = if free { 0 } else { plan.latency };
         entry.busy = start + latency * Ticks::from(plan.occupancy) / Ticks::from(Occupancy::FULL);
@@ -441,8 +460,8 @@ impl Directory {
         }
     }
 
-    /// The first touch of a line: from memory. Nobody waits for it, and it keeps nobody else
-    /// waiting: it does not occupy the bus.
+    /// The first touch of a line: from memory. Nobody waits for the line, and it keeps nobody else
+    /// waiting, but for the memory: it does not occupy the bus.
     fn cold(&mut self, core: Core, line: u64, writes: bool, now: Ticks) -> Outcome {
         let home = self.home(core, line);
         let (hops, bus_free) = match self.machine.coherence {
@@ -452,7 +471,7 @@ impl Directory {
         let (start, finished) = if self.free.contains_key(&line) {
             (now, now)
         } else {
-            let start = now.max(bus_free);
+            let start = self.memories.serve(home, now.max(bus_free));
             (start, start + ticks(self.machine.memory[hops].into()))
         };
         let written = if writes { finished } else { 0 };
@@ -471,79 +490,6 @@ impl Directory {
             event: Event::Cold,
             invalidated: 0,
             queued: start - now,
-        }
-    }
-
-    /// What a request by `core`, which lacks the rights, for a line whose home is chip `home`
-    /// costs.
-    fn plan(&self, line: &Line, core: Core, home: usize, writes: bool) -> Plan {
-        let machine = &self.machine;
-        let here = machine.chip_of(core);
-        let to_home = match machine.coherence {
-            Coherence::Directory => machine.distance(here, home),
-            // The bus has no homes: all hear the request.
-            Coherence::Bus => 0,
-        };
-        let holds = line.holders.contains(core);
-        let others = || {
-            line.holders
-                .iter()
-                .filter(|&other| other != core)
-                .map(|other| machine.chip_of(other))
-        };
-        // A chip that knows its cores' copies needs no home for what concerns only its own cores.
-        let concerned_only_here = machine.chip_directory && others().all(|chip| chip == here);
-        let way = |distance: usize| {
-            let served_here =
-                machine.chip_directory && distance == 0 && (!writes || concerned_only_here);
-            if served_here {
-                0
-            } else {
-                distance.max(to_home)
-            }
-        };
-        let reach = |distance: usize| u64::from(machine.transfer[way(distance)]);
-        let memory = u64::from(machine.memory[to_home]);
-        // Where the data come from: nowhere, if the core has them.
-        let data = match line.state {
-            _ if holds => 0,
-            State::Idle => memory,
-            State::Exclusive | State::Modified | State::Owned => {
-                reach(machine.distance(here, machine.chip_of(line.owner)))
-            }
-            State::Shared => {
-                let nearest = others().map(|chip| machine.distance(here, chip)).min();
-                nearest.map_or(memory, |distance| reach(distance).min(memory))
-            }
-        };
-        let mut cycles = data;
-        let furthest = others().map(|chip| machine.distance(here, chip)).max();
-        let probe = furthest.map_or(0, |distance| machine.probe[way(distance)]);
-        if writes {
-            let copies = others().count() as u64;
-            if let Some(furthest) = furthest {
-                cycles = cycles.max(reach(furthest));
-            } else if holds {
-                // Nobody else has it, but only the home knows.
-                cycles = reach(0);
-            }
-            cycles += copies.saturating_sub(1) * u64::from(machine.invalidate_per_sharer);
-        }
-        let (event, occupancy) = match (writes, holds) {
-            (true, true) => (Event::Upgrade, machine.occupancy.upgrade),
-            (true, false) => (Event::Write, machine.occupancy.write),
-            (false, _) => (Event::Read, machine.occupancy.read),
-        };
-        let event = if line.state == State::Idle {
-            Event::Memory
-        } else {
-            event
-        };
-        Plan {
-            latency: ticks(cycles),
-            probe: ticks(probe.into()),
-            occupancy,
-            event,
         }
     }
 }

@@ -32,6 +32,7 @@ impl Machine {
             adjacent_line_prefetch,
             transfer,
             memory,
+            memory_occupancy,
             occupancy,
             invalidate_per_sharer,
             probe,
@@ -75,7 +76,7 @@ impl Machine {
             .collect::<Vec<_>>()
             .join(";");
         let mut text = String::new();
-        let pairs: [(&str, &dyn Display); 32] = [
+        let pairs: [(&str, &dyn Display); 33] = [
             ("name", name),
             ("cores", cores),
             ("chips", chips),
@@ -90,6 +91,7 @@ impl Machine {
             ("adjacent_line_prefetch", adjacent_line_prefetch),
             ("transfer", &list(transfer)),
             ("memory", &list(memory)),
+            ("memory_occupancy", memory_occupancy),
             ("occupancy.read", read),
             ("occupancy.write", write),
             ("occupancy.upgrade", upgrade),
@@ -151,6 +153,7 @@ impl Machine {
             adjacent_line_prefetch: lines.number("adjacent_line_prefetch")?,
             transfer: numbers("transfer", lines.take("transfer")?)?,
             memory: numbers("memory", lines.take("memory")?)?,
+            memory_occupancy: lines.number("memory_occupancy")?,
             occupancy: Occupancy {
                 read: lines.number("occupancy.read")?,
                 write: lines.number("occupancy.write")?,
@@ -241,6 +244,7 @@ mod tests {
         machine.hops = vec![vec![0, 1], vec![1, 0]];
         machine.transfer = vec![11, 12];
         machine.memory = vec![13, 14, 15];
+        machine.memory_occupancy = 16;
         machine.protocol = Protocol::Moesi;
         machine.coherence = Coherence::Bus;
         machine.chip_directory = true;

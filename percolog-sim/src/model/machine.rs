@@ -106,6 +106,8 @@ pub struct Machine {
     pub transfer: Vec<u32>,
     /// Cycles for a line from memory, by hops to its home chip.
     pub memory: Vec<u32>,
+    /// Cycles for which a line occupies the memory of its home chip: the line's size by the memory's bandwidth.
+    pub memory_occupancy: u32,
     /// How long a line's home stays busy with a request.
     pub occupancy: Occupancy,
     /// Cycles that each sharer after the first adds to a request that invalidates them.
@@ -143,6 +145,7 @@ impl Machine {
             adjacent_line_prefetch: false,
             transfer: vec![100],
             memory: vec![100],
+            memory_occupancy: 0,
             occupancy: Occupancy {
                 read: Occupancy::FULL,
                 write: Occupancy::FULL,

@@ -38,8 +38,8 @@
 //!
 //! * **Capacity.** A cache never evicts: a line leaves it only because another core writes it, or
 //!   because it is flushed. Programs limited by cache size look better than they are.
-//! * **Bandwidth**, but for the one bus: homes and links carry any number of different lines at
-//!   once. (The first fetch of a line from memory does not even occupy the bus: it is counted, and
+//! * **Bandwidth**, but for the one bus and, [if the machine says it](Machine::memory_occupancy), each
+//!   chip's memory: homes and links carry any number of different lines at once. (The first fetch of a line from memory does not even occupy the bus: it is counted, and
 //!   makes nobody else wait.)
 //! * **Simultaneous multithreading**: a core is a core.
 //! * **Reordering and overlap**: a core has one miss outstanding (buffered stores apart), and
@@ -61,6 +61,9 @@ mod directory;
 mod directory_tests;
 mod lines;
 mod machine;
+#[cfg(test)]
+mod memory_tests;
+mod plan;
 #[cfg(test)]
 mod prefetch_tests;
 #[cfg(test)]

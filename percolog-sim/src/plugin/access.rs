@@ -410,11 +410,12 @@ impl Simulator {
         self.update_limit();
     }
 
-    /// Whether a line may be fetched from memory before the turn: nobody has it, nobody has asked for it, and the others
-    /// are not far behind. Should one of them come to it meanwhile, it finds the line here and not in memory.
+    /// Whether a line may be fetched from memory before the turn: nobody has it, nobody has asked for it, nobody waits for its
+    /// memory, and the others are not far behind. Should one of them come to it meanwhile, it finds the line here and not in memory.
     fn may_touch_ahead(&self, line: u64, now: Ticks, horizon: Option<(Ticks, usize)>) -> bool {
         let run_ahead = self.settings.run_ahead;
         run_ahead > 0
+            && self.settings.machine.memory_occupancy == 0
             && horizon.is_some_and(|(time, _)| now <= time.saturating_add(run_ahead))
             && self.directory.is_untouched(line)
             && !self.waits.is_wanted(line)

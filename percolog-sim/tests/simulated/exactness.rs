@@ -5,6 +5,7 @@
 
 use std::arch::asm;
 use std::arch::x86_64::_rdtsc;
+use std::cell::Cell;
 use std::hint::spin_loop;
 use std::sync::Barrier;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
@@ -67,6 +68,19 @@ const FAR: Far = Far {
 const INTERRUPT: u64 = 5_000;
 const INTERRUPTS: u64 = 20;
 
+/// How many lines each of four threads fetches from one memory.
+const LINES: u64 = 400;
+
+/// Memory that nobody has touched, for good.
+fn fresh(size: usize) -> *mut u8 {
+    let rights = libc::PROT_READ | libc::PROT_WRITE;
+    let kind = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS;
+    // SAFETY: the kernel chooses where.
+    let memory = unsafe { libc::mmap(std::ptr::null_mut(), size, rights, kind, -1, 0) };
+    assert_ne!(memory, libc::MAP_FAILED);
+    memory.cast()
+}
+
 /// A page of memory.
 struct Page(*mut libc::c_void);
 
@@ -74,12 +88,7 @@ impl Page {
     const SIZE: usize = 4096;
 
     fn map() -> Self {
-        let rights = libc::PROT_READ | libc::PROT_WRITE;
-        let kind = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS;
-        // SAFETY: the kernel chooses where.
-        let page = unsafe { libc::mmap(std::ptr::null_mut(), Self::SIZE, rights, kind, -1, 0) };
-        assert_ne!(page, libc::MAP_FAILED);
-        Self(page)
+        Self(fresh(Self::SIZE).cast())
     }
 
     /// One of the calls with which the kernel interrupts other cores: they may have a translation of what is taken away here, or
@@ -279,6 +288,20 @@ fn guest() {
                 assert_eq!(interrupts, expected);
             });
         }
+        "streamed" => {
+            let lines = LINES as usize;
+            crew(4, LINES, |number| {
+                // Each touches memory that nobody has touched before.
+                thread_local!(static MEMORY: Cell<(usize, *mut u8)> = const { Cell::new((0, std::ptr::null_mut())) });
+                let (next, mut memory) = MEMORY.get();
+                if memory.is_null() {
+                    memory = fresh(64 * (lines + 1));
+                }
+                // SAFETY: it is this thread's, and long enough.
+                unsafe { memory.add(64 * next).write_volatile(number as u8) };
+                MEMORY.set((next + 1, memory));
+            });
+        }
         "retried" => {
             let shared = Line(AtomicU64::new(0));
             crew(12, 200, |number| {
@@ -385,6 +408,28 @@ fn an_exchange_that_failed_succeeds_when_it_is_repeated() {
         transfers >= operations && transfers <= 3 * operations,
         "{transfers} of {operations}"
     );
+}
+
+#[test]
+fn cores_that_fetch_from_one_memory_wait_for_each_other() {
+    const OCCUPANCY: u32 = 600;
+    let elapsed = |occupancy, run_ahead| {
+        let mut machine = Machine::flat("streams", 4);
+        machine.memory_occupancy = occupancy;
+        let run = simulate_on(machine, "streamed", |simulation| {
+            simulation.run_ahead(run_ahead)
+        })?;
+        Some(main_process(&run).region.elapsed / TICKS_PER_CYCLE)
+    };
+    let Some(unlimited) = elapsed(0, 1000) else {
+        return;
+    };
+    let limited = |run_ahead| elapsed(OCCUPANCY, run_ahead).expect("it ran a moment ago");
+    let all = 4 * LINES * u64::from(OCCUPANCY);
+    let (close, far) = (limited(0), limited(1000));
+    assert!(unlimited < all * 3 / 4, "{unlimited} of {all}");
+    assert!((all..all * 5 / 4).contains(&close), "{close} of {all}");
+    agree("however far they run ahead", close, far);
 }
 
 #[test]
