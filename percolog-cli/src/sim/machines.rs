@@ -1,6 +1,8 @@
 //! `percolog sim machines`: what can be simulated as it is.
 
-use percolog_sim::machine;
+use std::fmt::Write as _;
+
+use percolog_sim::machine::{self, Description, Modelled};
 use serde::Serialize;
 
 use percolog_cli::failure::Failure;
@@ -10,7 +12,7 @@ use percolog_cli::output::Output;
 /// Arguments of `percolog sim machines`.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Arguments {
-    /// Print this machine's file: a start for your own
+    /// Print this machine's file, a start for your own, and what of it is modelled; or check the file that you name
     name: Option<String>,
 }
 
@@ -24,33 +26,60 @@ struct Listed {
     megahertz: u32,
     line_size: u64,
     source: Vec<String>,
+    modelled: Vec<Modelled>,
+}
+
+impl Listed {
+    fn new(name: &str, described: Description) -> Self {
+        let machine = described.machine;
+        Listed {
+            name: name.to_owned(),
+            description: described.description,
+            cores: machine.cores,
+            chips: machine.chips,
+            megahertz: machine.megahertz,
+            line_size: machine.line_size,
+            source: described.source,
+            modelled: machine::modelled(&machine),
+        }
+    }
+}
+
+/// What of a machine is modelled, as comments of its file.
+fn comments(parts: &[Modelled]) -> String {
+    let mut text = String::from("\n# What of this machine is modelled, and which field says so\n");
+    for Modelled {
+        part,
+        field,
+        is_modelled,
+        how,
+    } in parts
+    {
+        let mark = if *is_modelled { "yes" } else { "no" };
+        let field = field.map_or(String::new(), |field| format!(" ({field})"));
+        let _ = writeln!(text, "#   {mark:<4}{part}: {how}{field}");
+    }
+    text
 }
 
 /// Lists the machines, or prints one.
 pub(super) fn run(arguments: &Arguments, output: &mut Output) -> Result<(), Failure> {
     if let Some(name) = &arguments.name {
-        let Some(text) = machine::text(name) else {
-            let names: Vec<&str> = machine::names().collect();
-            return Err(Failure::Input(format!(
-                "there is no machine {name:?}; there are {}",
-                names.join(", ")
-            )));
-        };
-        return output.write(text);
+        let described = machine::load(name).map_err(|error| Failure::Input(error.to_string()))?;
+        let text = machine::text(name);
+        let machine = Listed::new(&described.machine.name.clone(), described);
+        if output.is_json() {
+            return output.data(&machine);
+        }
+        // A file of one's own is not printed back.
+        output.write(text.unwrap_or_default())?;
+        return output.write(&comments(&machine.modelled));
     }
     let mut machines = Vec::new();
     for name in machine::names() {
         // It can only fail if this very program is damaged.
         let described = machine::load(name).map_err(|error| Failure::Work(error.to_string()))?;
-        machines.push(Listed {
-            name: name.to_owned(),
-            description: described.description,
-            cores: described.machine.cores,
-            chips: described.machine.chips,
-            megahertz: described.machine.megahertz,
-            line_size: described.machine.line_size,
-            source: described.source,
-        });
+        machines.push(Listed::new(name, described));
     }
     if output.is_json() {
         return output.data(&machines);

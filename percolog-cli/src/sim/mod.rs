@@ -46,8 +46,8 @@ pub(crate) enum SimCommand {
     Assert(assert::Arguments),
     /// Say what has changed between two reports that --json made
     Diff(diff::Arguments),
-    /// Print the JSON Schema of the reports that --json makes
-    Schema,
+    /// Print the JSON Schema of the reports that --json makes, or of a machine's file
+    Schema(schema::Arguments),
 }
 
 /// Runs `percolog sim`.
@@ -57,6 +57,6 @@ pub(crate) fn run(sim: &Sim, output: &mut Output) -> Result<(), Failure> {
         Some(SimCommand::Machines(machines)) => machines::run(machines, output),
         Some(SimCommand::Assert(assert)) => assert::run(assert, output),
         Some(SimCommand::Diff(diff)) => diff::run(diff, output),
-        Some(SimCommand::Schema) => schema::run(output),
+        Some(SimCommand::Schema(schema)) => schema::run(schema, output),
     }
 }

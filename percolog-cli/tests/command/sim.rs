@@ -444,7 +444,24 @@ fn machines_are_listed_and_shown() {
     let json: Value = serde_json::from_str(&json).expect("it is JSON");
     assert_eq!(json[0]["cores"], 48);
     let file = assert_fine(&run(folder.path(), &["sim", "machines", "opteron-48"]));
+    assert_plain_and_narrow(file.rsplit_once("\n\n").expect("two parts").1);
+    assert!(
+        file.contains("#   no  bandwidth of memory: no limit"),
+        "{file}"
+    );
+    let file = file.replace("[latency]\n", "[latency]\nmemory_occupancy = 9\n");
     fs::write(folder.path().join("mine.toml"), file).expect("the folder can be written");
+    let mine = assert_fine(&run(folder.path(), &["sim", "machines", "mine.toml"]));
+    assert!(
+        mine.contains("#   yes bandwidth of memory: a line each 9 cycles"),
+        "{mine}"
+    );
+    let json = assert_fine(&run(
+        folder.path(),
+        &["sim", "machines", "mine.toml", "--json"],
+    ));
+    let json: Value = serde_json::from_str(&json).expect("it is JSON");
+    assert_eq!(json["modelled"][5]["is_modelled"], true, "{json}");
     // The file of a machine is one that can be used.
     let qemu = pretended_qemu(folder.path(), &format!("{VERSION}\nexit 0"));
     let output = with_qemu(

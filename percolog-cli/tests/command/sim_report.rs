@@ -243,6 +243,8 @@ fn the_schema_is_printed() {
     let folder = folder();
     let text = assert_fine(&run(folder.path(), &["sim", "schema"]));
     assert_eq!(text, percolog_sim::report::SCHEMA);
+    let text = assert_fine(&run(folder.path(), &["sim", "schema", "--machine"]));
+    assert_eq!(text, percolog_sim::machine::SCHEMA);
 }
 
 #[test]

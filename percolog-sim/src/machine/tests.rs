@@ -1,4 +1,6 @@
 use super::*;
+use crate::model::{Coherence, MAX_CORES, Occupancy, Protocol, Stores, TICKS_PER_CYCLE};
+use serde_json::{Value, json};
 
 const PAIR: &str = r#"
 name = "pair"
@@ -115,9 +117,9 @@ fn fields_arrive() {
     );
 }
 
-#[test]
-fn options_are_read() {
-    let text = PAIR
+/// A file that leaves nothing out.
+fn with_options() -> String {
+    PAIR
         .replace("links = [[0, 1]]", "chips_per_package = 1")
         .replace("transfer = [100, 200]", "transfer = [100, 200, 300]\nbus = 9\nmemory_occupancy = 8\ninvalidate_per_sharer = 3")
         .replace("memory = [150, 250]", "memory = [150, 250, 350]")
@@ -125,8 +127,12 @@ fn options_are_read() {
             "protocol = \"moesi\"",
             "protocol = \"mesi\"\ncoherence = \"bus\"\nstores = \"buffered(56)\"\nchip_directory = true\nadjacent_line_prefetch = true\nline_size = 128\npage_size = 65536",
         )
-        + "interrupt = 4000\n[scheduling]\ntime_slice_us = 5\n";
-    let machine = read(&text).unwrap().machine;
+        + "interrupt = 4000\n[scheduling]\ntime_slice_us = 5\n"
+}
+
+#[test]
+fn options_are_read() {
+    let machine = read(&with_options()).unwrap().machine;
     assert_eq!(machine.hops, [[0, 2], [2, 0]]);
     assert_eq!(
         (
@@ -491,4 +497,70 @@ fn links_that_are_repeated_cost_nothing() {
 fn a_file_without_an_end_is_refused() {
     let error = load("/dev/zero").expect_err("it never ends").to_string();
     assert!(error.contains("/dev/zero: is longer than 1 MiB"), "{error}");
+}
+
+fn schema() -> Value {
+    serde_json::from_str(SCHEMA).expect("the schema is JSON")
+}
+
+#[test]
+fn files_are_what_the_schema_says() {
+    let validator = jsonschema::draft202012::new(&schema()).expect("the schema is one");
+    let texts = BUILT_IN.map(|(_, text)| text.to_owned());
+    for text in texts.into_iter().chain([PAIR.to_owned(), with_options()]) {
+        assert!(read(&text).is_ok(), "{text}");
+        let file: Value = toml::from_str(&text).expect("it is TOML");
+        let wrong: Vec<String> = validator
+            .iter_errors(&file)
+            .map(|error| format!("{}: {error}", error.instance_path()))
+            .collect();
+        assert!(wrong.is_empty(), "{wrong:#?} in {text}");
+    }
+}
+
+/// The paths of all fields that a schema names.
+fn fields_of(schema: &Value, path: &str) -> Vec<String> {
+    let Some(properties) = schema["properties"].as_object() else {
+        return vec![path.to_owned()];
+    };
+    assert_eq!(schema["additionalProperties"], json!(false), "{path}");
+    properties
+        .iter()
+        .flat_map(|(name, field)| fields_of(field, &format!("{path}/{name}")))
+        .collect()
+}
+
+#[test]
+fn the_schema_names_nothing_that_a_file_cannot_say() {
+    let mut file: Value = toml::from_str(&with_options()).expect("it is TOML");
+    // The two that exclude others are read in other tests.
+    file["topology"]["links"] = json!([[0, 1]]);
+    for field in fields_of(&schema(), "") {
+        let there = file.pointer(&field);
+        assert!(
+            there.is_some() || field == "/latency/probe",
+            "{field} is in no file that is read"
+        );
+    }
+}
+
+#[test]
+fn what_is_modelled_names_fields_that_there_are() {
+    let fields = fields_of(&schema(), "");
+    let plain = modelled(&read(PAIR).unwrap().machine);
+    let whole = modelled(&read(&with_options()).unwrap().machine);
+    for (part, with) in plain.iter().zip(&whole) {
+        let Some(field) = part.field else {
+            assert!(!part.is_modelled && !with.is_modelled, "{part:?}");
+            continue;
+        };
+        let path = format!("/{}", field.replace('.', "/"));
+        assert!(
+            fields.iter().any(|field| field.starts_with(&path)),
+            "{path}"
+        );
+        // What the first leaves out the second has.
+        assert!(with.is_modelled, "{with:?}");
+    }
+    assert!(plain.iter().filter(|part| part.is_modelled).count() < 5);
 }

@@ -1,0 +1,112 @@
+//! What of a machine is modelled, and what is not.
+
+use crate::model::{Coherence, Machine, Stores, TICKS_PER_CYCLE};
+use serde::Serialize;
+
+/// A part of real machines.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Modelled {
+    /// What it is.
+    pub part: &'static str,
+    /// The field of a machine's file that says it; none if no file can.
+    pub field: Option<&'static str>,
+    /// Whether it is modelled on this machine.
+    pub is_modelled: bool,
+    /// How, or what is assumed instead.
+    pub how: String,
+}
+
+/// The parts of a machine that decide how a program scales, and what the model makes of them.
+pub fn modelled(machine: &Machine) -> Vec<Modelled> {
+    let part = |part, field, is_modelled, how: String| Modelled {
+        part,
+        field: Some(field),
+        is_modelled,
+        how,
+    };
+    let never = |part, how: &str| Modelled {
+        part,
+        field: None,
+        is_modelled: false,
+        how: how.to_owned(),
+    };
+    let buffered = match machine.stores {
+        Stores::Blocking => "a core waits for a store that misses".to_owned(),
+        Stores::Buffered(room) => format!("{room} at a time"),
+    };
+    let bus = match machine.coherence {
+        Coherence::Bus => format!("{} cycles a request", machine.bus),
+        Coherence::Directory => "links carry any number of lines at once".to_owned(),
+    };
+    let memory = match machine.memory_occupancy {
+        0 => "no limit".to_owned(),
+        cycles => format!("a line each {cycles} cycles, a chip"),
+    };
+    let pairs = if machine.adjacent_line_prefetch {
+        format!("{} bytes come together", 2 * machine.line_size)
+    } else {
+        "each line comes by itself".to_owned()
+    };
+    let interrupt = match machine.costs.interrupt {
+        0 => "they cost nothing".to_owned(),
+        ticks => format!("{} cycles", ticks / TICKS_PER_CYCLE),
+    };
+    vec![
+        part(
+            "moves of lines between caches",
+            "latency.transfer",
+            true,
+            "by distance".to_owned(),
+        ),
+        part(
+            "one request for a line after the other",
+            "occupancy",
+            machine.occupancy.write > 0,
+            "at the line's home".to_owned(),
+        ),
+        part(
+            "a core keeps a line until a probe comes",
+            "latency.probe",
+            machine.probe.iter().any(|&cycles| cycles > 0),
+            format!("{:?} cycles", machine.probe),
+        ),
+        part(
+            "stores that wait in a buffer",
+            "stores",
+            machine.stores != Stores::Blocking,
+            buffered,
+        ),
+        part(
+            "bandwidth between chips",
+            "latency.bus",
+            machine.coherence == Coherence::Bus,
+            bus,
+        ),
+        part(
+            "bandwidth of memory",
+            "latency.memory_occupancy",
+            machine.memory_occupancy > 0,
+            memory,
+        ),
+        part(
+            "lines that are fetched in pairs",
+            "adjacent_line_prefetch",
+            machine.adjacent_line_prefetch,
+            pairs,
+        ),
+        part(
+            "interrupts of other cores",
+            "costs.interrupt",
+            machine.costs.interrupt > 0,
+            interrupt,
+        ),
+        never("capacity of caches", "a line leaves only if it is taken"),
+        never("hardware threads of a core", "a core is a core"),
+        never("other prefetchers, TLBs", "nothing comes early or late"),
+        never(
+            "mispredictions, overlap of misses",
+            "an instruction has one cost",
+        ),
+        never("the kernel's own lines", "a call has a cost"),
+    ]
+}
