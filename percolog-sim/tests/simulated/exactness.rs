@@ -10,6 +10,7 @@ use std::hint::spin_loop;
 use std::sync::Barrier;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::thread;
+use std::time::Duration;
 
 use crate::common::PATIENCE;
 use crate::common::skip::is_here;
@@ -249,12 +250,16 @@ fn guest() {
             #[repr(align(128))]
             struct Pair(Line<AtomicU64>, Line<AtomicU64>);
             let Pair(shared, own) = &Pair(Line::default(), Line::default());
-            crew(3, 500, |number| {
-                let _ = match number {
-                    0 => shared.0.fetch_add(1, Ordering::Relaxed),
-                    1 => shared.0.load(Ordering::Relaxed),
-                    _ => own.0.fetch_add(1, Ordering::Relaxed),
-                };
+            // Its owner runs alone for long, and most accesses in between are to other lines.
+            crew(3, 40, |number| {
+                if number < 2 {
+                    thread::sleep(Duration::from_micros(50));
+                }
+                match number {
+                    0 => _ = shared.0.fetch_add(1, Ordering::Relaxed),
+                    1 => _ = shared.0.load(Ordering::Relaxed),
+                    _ => (0..2_000).for_each(|_| _ = own.0.fetch_add(1, Ordering::Relaxed)),
+                }
             });
         }
         "interrupted" | "undisturbed" => {
@@ -459,7 +464,7 @@ fn a_prefetcher_of_pairs_lets_two_lines_be_shared_as_one() {
         return;
     };
     let with = run(true).expect("it ran a moment ago");
-    assert!(without.0 <= 1 && with.0 > 50, "{without:?}, {with:?}");
+    assert!(without.0 <= 1 && with.0 >= 38, "{without:?}, {with:?}");
     assert_eq!(with.1, 0, "nobody but its writer uses it");
 }
 

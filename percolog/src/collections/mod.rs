@@ -23,6 +23,9 @@
 //! [`OrderedList`] ([`map`]) each entry has one, and lookups take none; nor do those of [`Cache`], whose locks are those of who
 //! changes it.
 //!
+//! **`fork`.** What stands on a log or has locks is in a child as a `Mutex` of `std` is: usable if no other thread used it at the
+//! time ([`oplog`](crate::oplog#fork)). [`Map`] and [`Cache`] say what else holds there.
+//!
 //! Boyd-Wickizer, *Optimizing Communication Bottlenecks in Multiprocessor Operating System Kernels*, §3.3 (inotify), §5.2
 //! and §6.2 (absorption); Boyd-Wickizer et al., *An Analysis of Linux Scalability to Many Cores*, §4.2 and §4.5 (lists and tables
 //! for each core);

@@ -34,6 +34,12 @@
 //! [absorption](Operation::absorb) rule, and those that never have to be executed cost their append
 //! alone.
 //!
+//! # `fork`
+//!
+//! `fork` does not wait for updates and reads of logs. A child that was copied while another thread was in
+//! the middle of one finds a lock taken that nobody will ever give back, as with `std`'s `Mutex`: what it
+//! may use is what no other thread used at that time.
+//!
 //! # What the published code gets wrong
 //!
 //! Facts about the logs of ScaleFS, the operating system that came after the thesis, what is done about each of them here, and the

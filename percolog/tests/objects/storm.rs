@@ -4,15 +4,16 @@
 use crate::common::alive::Alive;
 use crate::common::eventually::eventually;
 use crate::common::storm::{
-    Last, Part, fail, fails, maybe_fail, storm_with_forks, with_failing_parts,
+    Last, Part, fail, fails, maybe_fail, storm, storm_with_forks, with_failing_parts,
 };
 use percolog::counter::{Counter, SloppyCounter};
 use percolog::cpu::{self, CoreId};
-use percolog::reduce::{CounterMap, Merge, Reducer, Sum, TopK};
-use percolog::refcount::{self, CoreArc, CoreWeak};
+use percolog::reduce::{CounterMap, HdrHistogram, Merge, Reducer, Sum, Summary, TopK};
+use percolog::refcount::{self, CoreArc, CoreWeak, Generation};
 use std::mem;
 use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
+use std::time::Duration;
 
 /// Whether an object was found alive by its own destructor.
 static UPGRADED: AtomicBool = AtomicBool::new(false);
@@ -390,4 +391,142 @@ fn sums_are_right_after_a_storm() {
     assert_eq!([one, other, third, sloppy.in_use()], expected);
     drop(sloppy);
     assert_eq!(CENTRAL.load(Ordering::Relaxed), expected[3]);
+}
+
+#[test]
+fn nothing_that_was_recorded_is_lost_in_a_storm() {
+    #[derive(Default)]
+    struct All {
+        histogram: HdrHistogram,
+        summary: Summary,
+        /// What was recorded in each, less what was taken.
+        expected: [AtomicU64; 2],
+    }
+    impl All {
+        fn step(&self, key: u64, chance: &mut fastrand::Rng) {
+            let expect = |at: usize, amount| {
+                self.expected[at].fetch_add(amount, Ordering::Relaxed);
+            };
+            match chance.u8(..16) {
+                0..4 => {
+                    self.histogram.record(1 + key);
+                    expect(0, 1);
+                }
+                4 => {
+                    self.histogram.record_n(chance.u64(..), 3);
+                    expect(0, 3);
+                }
+                5 => {
+                    self.histogram.record_duration(Duration::from_micros(key));
+                    expect(0, 1);
+                }
+                6 => {
+                    let seen = self.histogram.read();
+                    let all: u64 = seen.iter().map(|(_, times)| times).sum();
+                    assert_eq!(all, seen.count());
+                    assert!(seen.min() <= seen.max());
+                    assert_eq!(seen.quantile(0.5).is_none(), seen.is_empty());
+                    maybe_fail(chance);
+                }
+                7 => expect(0, self.histogram.take().count().wrapping_neg()),
+                8..12 => {
+                    self.summary.record(key as f64);
+                    expect(1, 1);
+                }
+                // Counted apart.
+                12 => self.summary.record(f64::NAN),
+                13 => {
+                    let seen = self.summary.read();
+                    assert!(seen.min() <= seen.mean() && seen.mean() <= seen.max());
+                    maybe_fail(chance);
+                }
+                14 => expect(1, self.summary.take().count().wrapping_neg()),
+                _ => {
+                    let own = Self::default();
+                    own.histogram.record(key);
+                    own.summary.record(1.0);
+                    assert_eq!(
+                        (own.histogram.read().count(), own.summary.read().count()),
+                        (1, 1)
+                    );
+                    cpu::bind(CoreId::new(chance.u32(..3)));
+                }
+            }
+        }
+    }
+    let all = Arc::new(All::default());
+    storm_with_forks(
+        |chance| {
+            let (all, mut chance) = (all.clone(), chance.fork());
+            Last(move || {
+                for key in 0..20 {
+                    fails(|| all.step(key, &mut chance));
+                }
+            })
+        },
+        |key, chance| all.step(key, chance),
+    );
+    let counts = [all.histogram.read().count(), all.summary.read().count()];
+    assert_eq!(
+        all.expected.each_ref().map(|it| it.load(Ordering::Relaxed)),
+        counts
+    );
+}
+
+/// Without forks: a change that another thread is in the middle of is a lock.
+#[test]
+fn nothing_is_left_of_what_lookups_found() {
+    struct Entry {
+        generation: Generation,
+        /// Alike, but while they change.
+        words: [AtomicU64; 2],
+        _part: Part,
+    }
+    let alive = Alive::default();
+    let entry = CoreArc::new(Entry {
+        generation: Generation::new(),
+        words: Default::default(),
+        _part: Part::new(&alive, CALM),
+    });
+    // Acquire and Release: who sees one of a change's words sees that there is a change.
+    let words = |entry: &Entry| entry.words.each_ref().map(|it| it.load(Ordering::Acquire));
+    storm(
+        |_| entry.clone(),
+        |key, chance| match chance.u8(..8) {
+            0 => {
+                let _change = entry.generation.change();
+                assert_eq!(entry.generation.current(), None);
+                entry
+                    .words
+                    .iter()
+                    .for_each(|it| it.store(key, Ordering::Release));
+                maybe_fail(chance);
+            }
+            1..4 => {
+                if let Some(seen) = entry.generation.current() {
+                    let [one, other] = words(&entry);
+                    if entry.generation.is(seen) {
+                        assert_eq!(one, other);
+                    }
+                }
+            }
+            4 => cpu::bind(CoreId::new(chance.u32(..3))),
+            _ => {
+                let Some(seen) = entry.generation.current() else {
+                    return;
+                };
+                let [one, other] = words(&entry);
+                if let Some(found) = CoreArc::clone_if(&entry, &entry.generation, seen) {
+                    assert_eq!(one, other);
+                    maybe_fail(chance);
+                    drop(found);
+                }
+            }
+        },
+    );
+    drop(entry);
+    assert!(eventually(|| {
+        refcount::reclaim();
+        alive.count() == 0
+    }));
 }
