@@ -180,7 +180,8 @@ impl LineCounts {
     }
 
     /// The line has come to `core`, or the right to write it, for these bytes, or for none that are used at once; `lost` says who
-    /// gave it up. `line_size` is given if it may begin to be followed. Returns whether further uses of the line by the core are to be told of.
+    /// gave it up. `line_size` is given if it may begin to be followed. Returns whether further uses of the line by the core are to
+    /// be told of.
     #[allow(
         clippy::too_many_arguments,
         reason = "one access; called often, so nothing is built for it"

@@ -6,7 +6,7 @@
 //! These were chosen with results in view, so that the rows they concern prove less than they seem to:
 //!
 //! * Cores start two cycles apart in the order of their numbers (`APART` in [`crew`](super::crew)), in every row. With other orders a store of 48
-//!   writers took up to 20,700 cycles, with this one some 9000; published are 8182. With `cpuid` and `chip_directory` in the
+//!   writers took 14,700 to 20,700 cycles (before cores kept lines), with this one 8253; published are 8182. With `cpuid` and `chip_directory` in the
 //!   machine's file, both ends of Figure 4-3 are therefore fitted.
 //! * The time of a transfer on K42's bus was derived from the slowdowns of the atomic and the packed counter.
 //! * How long a core keeps a line that others wait for (`probe`) is an estimate, but not more than leaves Figure 4-3 as published:
