@@ -87,8 +87,9 @@ pub struct ProcessResult {
     pub forced: u64,
     /// How many accesses were made out of order because of that.
     pub unordered: u64,
-    /// The processes it started.
-    pub children: Vec<u32>,
+    /// All processes that were on the machine: this one, and those that were forked from it and from one another.
+    #[serde(default)]
+    pub processes: Vec<OnMachine>,
     /// In which order its threads came to what they share; only where they were held back on purpose.
     #[serde(default)]
     pub interleaving: Option<Interleaving>,
@@ -194,8 +195,15 @@ pub struct CoreResult {
 /// What happened to a line of memory.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
 pub struct LineResult {
-    /// Its address.
+    /// Its address, in the process that it belongs to; of memory that processes share, in the first that mapped it.
     pub line: u64,
+    /// The process that it belongs to, by its place in [`ProcessResult::processes`], if it is not the first and this is no memory that
+    /// processes share.
+    #[serde(default)]
+    pub process: Option<u32>,
+    /// What the kernel calls the memory, if processes can share it.
+    #[serde(default)]
+    pub file: Option<String>,
     /// What was done to it.
     pub counts: Counts,
     /// The cores that fetched it to read.
@@ -276,6 +284,21 @@ pub struct LabelResult {
     pub address: u64,
     /// How many bytes.
     pub size: u64,
+}
+
+/// A process that was on a machine.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
+pub struct OnMachine {
+    /// Its number.
+    pub pid: u32,
+    /// That of the process which forked it.
+    pub parent: u32,
+    /// How many threads it had.
+    pub threads: u64,
+    /// 1 if it left to become a program that is simulated on a machine of its own, or else 0.
+    pub executed: u8,
+    /// The signal that killed it, or 0.
+    pub signal: i32,
 }
 
 /// Memory that other processes may use too, as far as one has used it.

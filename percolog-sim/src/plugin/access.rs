@@ -142,14 +142,15 @@ fn slow(vcpu: c_uint, site: &'static Site, state: *mut u64, address: u64) {
         return;
     }
     crate::plugin::baton::set_state(state);
-    if gate(vcpu as usize, state) == Gate::LetGo {
+    if gate(vcpu, state) == Gate::LetGo {
         return;
     }
     // SAFETY: the caller has the turn.
     let simulator = unsafe { simulator() };
     // SAFETY: the callback that led here found the state in its register.
     let registers = unsafe { Registers::new(state) };
-    for (line, bytes) in by_line(address, site.size.into()) {
+    for (number, bytes) in by_line(address, site.size.into()) {
+        let line = simulator.line(number);
         simulator.hold_before(site, line);
         if simulator.touch(site, line, bytes, registers, state) == Gate::LetGo {
             return;
@@ -179,11 +180,11 @@ with_state!(
 );
 
 extern "C" fn empty(vcpu: c_uint, _data: *mut c_void, state: *mut u64) {
-    if vcpu == HOT.holder() && HOT.cycles() <= HOT.limit().saturating_add(LEASH) {
+    if HOT.has_turn(vcpu) && HOT.cycles() <= HOT.limit().saturating_add(LEASH) {
         return;
     }
     crate::plugin::baton::set_state(state);
-    if gate(vcpu as usize, state) == Gate::Open {
+    if gate(vcpu, state) == Gate::Open {
         // SAFETY: the caller has the turn.
         let simulator = unsafe { simulator() };
         // A loop of such blocks must not keep the others from running.
@@ -207,7 +208,7 @@ extern "C" fn skipped(vcpu: c_uint, _data: *mut c_void, state: *mut u64) {
 #[inline(never)]
 fn stop_skipping(vcpu: c_uint, state: *mut u64) {
     baton::set_state(state);
-    if gate(vcpu as usize, state) == Gate::LetGo {
+    if gate(vcpu, state) == Gate::LetGo {
         return;
     }
     // SAFETY: the caller has the turn.
@@ -221,12 +222,13 @@ fn stop_skipping(vcpu: c_uint, state: *mut u64) {
 /// Called after an access whose address could not be computed before.
 pub(crate) extern "C" fn after_unknown(vcpu: c_uint, info: u32, address: u64, data: *mut c_void) {
     let place = data as u64;
-    if crate::plugin::baton::is_draining() || HOT.holder() != vcpu {
+    if crate::plugin::baton::is_draining() || !HOT.has_turn(vcpu) {
         return;
     }
     // SAFETY: the caller has the turn.
     let simulator = unsafe { simulator() };
-    if let Some((line, bytes)) = by_line(address, qemu::size(info)).next() {
+    if let Some((number, bytes)) = by_line(address, qemu::size(info)).next() {
+        let line = simulator.line(number);
         simulator.touched(line, bytes, qemu::is_store(info), place);
     }
 }
@@ -239,7 +241,7 @@ fn is_move(event: Event) -> bool {
 /// Called after each access of an instruction that reads, computes and writes, and is not atomic: between its two accesses
 /// other threads may make theirs.
 pub(crate) extern "C" fn between(vcpu: c_uint, info: u32, address: u64, data: *mut c_void) {
-    if qemu::is_store(info) || baton::is_draining() || HOT.holder() != vcpu {
+    if qemu::is_store(info) || baton::is_draining() || !HOT.has_turn(vcpu) {
         return;
     }
     let state = baton::state().cast_mut();
@@ -247,9 +249,10 @@ pub(crate) extern "C" fn between(vcpu: c_uint, info: u32, address: u64, data: *m
     let site = unsafe { &*data.cast::<Site>() };
     // SAFETY: the caller has the turn.
     let simulator = unsafe { simulator() };
-    let Some((line, bytes)) = by_line(address, qemu::size(info)).next() else {
+    let Some((number, bytes)) = by_line(address, qemu::size(info)).next() else {
         return;
     };
+    let line = simulator.line(number);
     if !state.is_null() && simulator.hold_between(line) {
         // SAFETY: the thread has been here before, and left its state.
         let registers = unsafe { Registers::new(state) };
@@ -266,11 +269,11 @@ impl Simulator {
             return;
         };
         let inside = self.tally.inside(me);
-        for (line, bytes) in by_line(address, site.size.into()) {
-            if !self.tally.used(core, line, bytes, site.writes(), inside)
-                && let Some(table) = &mut self.tables[usize::from(core)]
-            {
-                table.trust(line);
+        let process = self.process();
+        for (number, bytes) in by_line(address, site.size.into()) {
+            let line = self.line(number);
+            if !self.tally.used(core, line, bytes, site.writes(), inside) {
+                self.tables.trust(&self.spaces, core, process, line);
             }
         }
     }
@@ -478,9 +481,7 @@ impl Simulator {
             && chaos.fetched(me, line, to_write)
         {
             // From now on each access is a point, also of those who hold it.
-            for table in self.tables.iter_mut().flatten() {
-                table.forget(line);
-            }
+            self.tables.forget_all(&self.spaces, line);
         }
     }
 
@@ -573,10 +574,11 @@ impl Simulator {
         // An access that crosses lines touches the second at its beginning.
         let address = site
             .address(state)
-            .map_or(first, |address| address.max(first));
+            .map_or(first, |address| self.place(address).max(first));
         let write = site.access != Access::Read;
+        let places: Vec<u64> = self.spaces.inherited(self.process(), address).collect();
         self.witness
-            .event(line, address, site.place, write, &registers);
+            .event(line, &places, site.place, write, &registers);
     }
 
     /// An access that has been made already.

@@ -107,7 +107,7 @@ impl Kind {
 /// Memory that the program has.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Block {
-    /// Its first byte.
+    /// The place of its first byte.
     pub(crate) start: u64,
     /// As many bytes as were asked for.
     pub(crate) size: u64,
@@ -135,11 +135,13 @@ pub(crate) struct Blocks {
 }
 
 impl Blocks {
-    /// An allocator is called. Returns what its return is to be understood by, if it gives anything.
+    /// An allocator is called, by a process whose addresses are places with `owner`. Returns what its return is to be understood by, if it
+    /// gives anything.
     pub(crate) fn called(
         &mut self,
         kind: Kind,
         registers: &Registers,
+        owner: u64,
         stack: impl FnOnce() -> Option<StackId>,
     ) -> Option<Request> {
         let [first, second, third] = registers.function_arguments();
@@ -152,7 +154,7 @@ impl Blocks {
         };
         match kind {
             Kind::Free => {
-                self.take(first);
+                self.take(owner | first);
                 return None;
             }
             Kind::Size => request.size = first,
@@ -162,7 +164,7 @@ impl Blocks {
             Kind::Posix => (request.to, request.size) = (first, third),
             Kind::Resize => {
                 // Another thread may be given the old block before this one hears of the new one.
-                request.old = self.take(first);
+                request.old = self.take(owner | first);
                 request.size = second;
             }
         }
@@ -171,7 +173,7 @@ impl Blocks {
     }
 
     /// It has returned this.
-    pub(crate) fn returned(&mut self, request: &Request, result: u64) {
+    pub(crate) fn returned(&mut self, request: &Request, result: u64, owner: u64) {
         let start = match request.kind {
             Kind::Posix if result as u32 == 0 => {
                 memory::read_words(request.to).map_or(0, |[at]| at)
@@ -181,7 +183,7 @@ impl Blocks {
         };
         if start != 0 {
             self.give(Block {
-                start,
+                start: owner | start,
                 size: request.size,
                 stack: request.stack,
             });
@@ -244,8 +246,8 @@ mod tests {
         values[Register::Rdi as usize] = arguments[0];
         values[Register::Rsi as usize] = arguments[1];
         values[Register::Rdx as usize] = arguments[2];
-        if let Some(request) = blocks.called(kind, &registers(&mut values), || Some(7)) {
-            blocks.returned(&request, result);
+        if let Some(request) = blocks.called(kind, &registers(&mut values), 0, || Some(7)) {
+            blocks.returned(&request, result, 0);
         }
     }
 

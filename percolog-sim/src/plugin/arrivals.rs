@@ -4,17 +4,18 @@
 //! its first instruction. The parent, which has the turn, then waits for that where its system call is over, so that the
 //! thread begins at the same place in simulated time.
 
+use std::ffi::c_uint;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
-use crate::plugin::{baton, fatal};
+use crate::plugin::{baton, fatal, processes};
 
 /// A thread's number plus one; 0 if none has arrived that its parent does not know of.
 static ARRIVED: AtomicUsize = AtomicUsize::new(0);
 
-/// The calling thread, with this number, has arrived.
-pub(crate) fn announce(thread: usize) {
-    baton::prepare(thread);
+/// The calling thread, which QEMU calls so, has arrived.
+pub(crate) fn announce(vcpu: c_uint) {
+    let thread = processes::number(vcpu);
     // Two parents make threads at a time only while all are let go.
     // Release: whoever finds the number finds the thread's seat.
     while ARRIVED

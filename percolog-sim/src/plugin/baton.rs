@@ -9,17 +9,17 @@ use std::ffi::{c_int, c_long};
 use std::ptr;
 use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, Ordering};
 
+use crate::plugin::common::Common;
+use crate::plugin::hot::{self, THREADS};
 use crate::plugin::{kind, qemu};
-
-/// As many threads as one program may have under the simulator.
-const THREADS: usize = 16_384;
 
 /// How long a parked thread sleeps before it looks whether QEMU needs it.
 const PATIENCE_NANOSECONDS: i64 = 20_000_000;
 
 const SYS_FUTEX: c_long = 202;
-const FUTEX_WAIT_PRIVATE: c_int = 128;
-const FUTEX_WAKE_PRIVATE: c_int = 129;
+/// Not private to a process: the turn goes from one to another.
+const FUTEX_WAIT: c_int = 0;
+const FUTEX_WAKE: c_int = 1;
 
 unsafe extern "C" {
     fn syscall(number: c_long, ...) -> c_long;
@@ -38,9 +38,12 @@ struct Seat {
     go: AtomicU32,
     /// The thread has ended without the turn.
     ended: AtomicBool,
+    /// The process that it belongs to; 0 if that is not known yet.
+    process: AtomicU32,
 }
 
-static SEATS: [AtomicPtr<Seat>; THREADS] = [const { AtomicPtr::new(ptr::null_mut()) }; THREADS];
+static SEATS: Common<[AtomicPtr<Seat>; THREADS]> =
+    Common::new([const { AtomicPtr::new(ptr::null_mut()) }; THREADS]);
 
 thread_local! {
     /// Where QEMU keeps the state of the guest thread that runs on this thread of the host.
@@ -69,7 +72,7 @@ pub(crate) fn set_away(away: bool) {
     AWAY.set(away);
 }
 
-/// Whether all threads are let go: no turn counts, and nothing is simulated.
+/// Whether all threads of this process are let go: no turn counts, and nothing is simulated.
 static DRAINING: AtomicBool = AtomicBool::new(false);
 
 /// Whether the process ends: see [`set_ending`].
@@ -100,21 +103,39 @@ pub(crate) enum Waited {
     Nothing,
 }
 
+/// Has the places shared with forked processes.
+pub(crate) fn share() {
+    SEATS.share();
+}
+
 /// Prepares the place of a thread. Called before the thread runs.
 pub(crate) fn prepare(thread: usize) {
     if thread >= THREADS {
         crate::plugin::fatal(&format!(
-            "the program has more than {THREADS} threads, which the simulator has no room for"
+            "the program has more than {THREADS} threads at a time, which the simulator has no room for"
         ));
     }
     let seat = Box::into_raw(Box::new(Seat {
         go: AtomicU32::new(0),
         ended: AtomicBool::new(false),
+        process: AtomicU32::new(std::process::id()),
     }));
     // Release: pairs with the acquire load of `seat`, so that whoever finds the seat finds it made.
     let old = SEATS[thread].swap(seat, Ordering::Release);
     // The seat of an ended thread with the same number is not freed: the host's thread may still be on its way out.
     let _ = old;
+}
+
+/// Says which process of the host a thread belongs to.
+pub(crate) fn set_process(thread: usize, process: u32) {
+    // Relaxed: a hint for who waits in vain.
+    seat(thread).process.store(process, Ordering::Relaxed);
+}
+
+/// The process that a thread belongs to; 0 if that is not known.
+pub(crate) fn process_of(thread: usize) -> u32 {
+    // Relaxed: see `set_process`.
+    seat(thread).process.load(Ordering::Relaxed)
 }
 
 fn seat(thread: usize) -> &'static Seat {
@@ -170,7 +191,7 @@ pub(crate) fn wait(thread: usize, state: *const u64) -> Waited {
         syscall(
             SYS_FUTEX,
             seat.go.as_ptr(),
-            FUTEX_WAIT_PRIVATE,
+            FUTEX_WAIT,
             0_i64,
             &raw const patience,
         );
@@ -206,12 +227,7 @@ fn is_needed(state: *const u64) -> bool {
 fn wake(word: &AtomicU32) {
     // SAFETY: the word lives on. Waking nobody is not an error.
     unsafe {
-        syscall(
-            SYS_FUTEX,
-            word.as_ptr(),
-            FUTEX_WAKE_PRIVATE,
-            i64::from(i32::MAX),
-        );
+        syscall(SYS_FUTEX, word.as_ptr(), FUTEX_WAKE, i64::from(i32::MAX));
     }
 }
 
@@ -221,38 +237,13 @@ pub(crate) fn is_draining() -> bool {
     DRAINING.load(Ordering::Acquire)
 }
 
-/// Lets all parked threads go, or ends that.
-pub(crate) fn set_draining(draining: bool, threads: usize) {
+/// Lets all parked threads of this process go, or ends that.
+pub(crate) fn set_draining(draining: bool) {
     // Release: pairs with the load in `is_draining`; the state that the drained threads find was written before.
     DRAINING.store(draining, Ordering::Release);
     if draining {
-        for thread in 0..threads {
+        for thread in hot::own_threads() {
             wake(&seat(thread).go);
         }
-    }
-}
-
-/// A lock that can be opened by force in a forked child, where its holder does not exist.
-#[derive(Debug)]
-pub(crate) struct Latch(AtomicBool);
-
-impl Latch {
-    /// An open one.
-    pub(crate) const fn new() -> Self {
-        Latch(AtomicBool::new(false))
-    }
-
-    /// Waits until it is open, and closes it.
-    pub(crate) fn close(&self) {
-        // Acquire: pairs with the release store in `open`.
-        while self.0.swap(true, Ordering::Acquire) {
-            std::thread::yield_now();
-        }
-    }
-
-    /// Opens it.
-    pub(crate) fn open(&self) {
-        // Release: pairs with the acquire swap in `close`.
-        self.0.store(false, Ordering::Release);
     }
 }

@@ -5,12 +5,12 @@ use std::ffi::{c_uint, c_void};
 
 use crate::plugin::access::with_state;
 use crate::plugin::architecture;
-use crate::plugin::hot::HOT;
+use crate::plugin::hot::{HOT, thread_of};
 use crate::plugin::numbers as n;
 use crate::plugin::qemu::PluginId;
 use crate::plugin::registers::{Kept, Registers};
 use crate::plugin::simulator::{Gate, Simulator, gate, simulator};
-use crate::plugin::{baton, fatal, kind, syscalls};
+use crate::plugin::{baton, fatal, kind, processes, syscalls};
 
 thread_local! {
     /// Whether this thread is in a system call, or has not run yet.
@@ -29,8 +29,8 @@ pub(crate) fn first_thread() {
 const EAGAIN: i64 = 11;
 
 /// Obtains the turn for a system call: what threads say to each other through the kernel, they say in order.
-fn in_order(thread: usize, state: *mut u64) -> Gate {
-    match gate(thread, state) {
+fn in_order(vcpu: c_uint, state: *mut u64) -> Gate {
+    match gate(vcpu, state) {
         // SAFETY: the caller has the turn.
         Gate::Open => unsafe { simulator() }.wait_for_others(0, state),
         Gate::LetGo => Gate::LetGo,
@@ -56,7 +56,7 @@ extern "C" fn before(vcpu: c_uint, place: *mut c_void, state: *mut u64) {
     IN_CALL.set(true);
     // SAFETY: the state is what the callback found.
     let mut registers = unsafe { Registers::new(state) };
-    if in_order(vcpu as usize, state) == Gate::LetGo {
+    if in_order(vcpu, state) == Gate::LetGo {
         if baton::is_ending() {
             architecture::call_without_end(&mut registers);
             return;
@@ -68,7 +68,7 @@ extern "C" fn before(vcpu: c_uint, place: *mut c_void, state: *mut u64) {
                 SKIPPED.set(Some(registers.kept_number()));
                 registers.set_number(n::GETPID);
             } else {
-                Simulator::outside_as(vcpu as usize, |simulator| {
+                Simulator::outside_as(thread_of(vcpu) as usize, |simulator| {
                     syscalls::before(simulator, &mut registers, place as u64);
                 });
             }
@@ -90,10 +90,10 @@ extern "C" fn before(vcpu: c_uint, place: *mut c_void, state: *mut u64) {
         architecture::call_without_end(&mut registers);
     }
     ABOUT.set(Some(registers.seen_by_qemu()));
-    if HOT.holder() == vcpu {
+    if HOT.has_turn(vcpu) {
         kind::follow(vcpu, state);
     }
-    simulator.outside_over(vcpu as usize);
+    simulator.outside_over(thread_of(vcpu) as usize);
 }
 
 extern "C" fn after(vcpu: c_uint, _data: *mut c_void, state: *mut u64) {
@@ -109,18 +109,19 @@ extern "C" fn after(vcpu: c_uint, _data: *mut c_void, state: *mut u64) {
             registers.put_back(number);
         }
         registers.set_result((-EAGAIN) as u64);
-        let _ = gate(vcpu as usize, state);
+        let _ = gate(vcpu, state);
         return;
     }
-    if gate(vcpu as usize, state) == Gate::LetGo {
+    processes::arrive(vcpu);
+    if processes::gate_of_survivor(vcpu, state) == Gate::LetGo {
         Simulator::outside(|simulator| {
-            syscalls::after(simulator, vcpu as usize, &mut registers);
+            syscalls::after(simulator, thread_of(vcpu) as usize, &mut registers);
         });
         return;
     }
     // SAFETY: the caller has the turn.
     let simulator = unsafe { simulator() };
-    syscalls::after(simulator, vcpu as usize, &mut registers);
+    syscalls::after(simulator, thread_of(vcpu) as usize, &mut registers);
 }
 
 /// Called by QEMU for each system call, with what it takes for the number and the arguments.

@@ -38,7 +38,7 @@ struct Range {
     end: u64,
 }
 
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 struct Code {
     /// In ascending order.
     ranges: Vec<Range>,
@@ -54,6 +54,9 @@ struct Code {
 
 static CODE: Mutex<Option<Code>> = Mutex::new(None);
 
+/// What a process that is being forked is to begin with: each has its own, and they would otherwise change one another's.
+static INHERITED: Mutex<Option<Code>> = Mutex::new(None);
+
 /// The same ranges, for those who only read. What a change replaces is not freed: somebody may be reading it, and
 /// programs map code a few dozen times.
 static RANGES: AtomicPtr<Vec<Range>> = AtomicPtr::new(ptr::null_mut());
@@ -65,6 +68,31 @@ pub(crate) fn prepare(allocators: bool, regions: Vec<String>) {
         allocators,
         ..Code::default()
     });
+}
+
+/// This process is about to be forked.
+pub(crate) fn fork() {
+    *inherited() = lock().clone();
+}
+
+/// The fork has failed.
+pub(crate) fn not_forked() {
+    *inherited() = None;
+}
+
+/// This process has been forked: what the child has is not this one's to free.
+pub(crate) fn has_forked() {
+    std::mem::forget(inherited().take());
+}
+
+/// This is the child: what the parent has is not this one's to free.
+pub(crate) fn forked() {
+    let theirs = std::mem::replace(&mut *lock(), inherited().take());
+    std::mem::forget(theirs);
+}
+
+fn inherited() -> MutexGuard<'static, Option<Code>> {
+    INHERITED.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 fn lock() -> MutexGuard<'static, Option<Code>> {

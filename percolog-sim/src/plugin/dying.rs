@@ -8,9 +8,9 @@
 use std::ffi::{CStr, c_char, c_int, c_ulong, c_void};
 use std::time::Duration;
 
-use crate::plugin::baton;
 use crate::plugin::report::Ending;
 use crate::plugin::simulator::Simulator;
+use crate::plugin::{baton, processes, simulator};
 
 unsafe extern "C" {
     fn getauxval(kind: c_ulong) -> c_ulong;
@@ -46,9 +46,14 @@ pub(crate) fn write_result(signal: c_int) {
     const MOMENT: Duration = Duration::from_millis(10);
     // The caller may or may not have the turn. Nobody enters the simulator from here on; whoever is in it leaves.
     baton::set_ending(true);
-    baton::set_draining(true, 0);
+    baton::set_draining(true);
     std::thread::sleep(MOMENT);
-    Simulator::outside(|simulator| simulator.finish(Ending::Signal(signal)));
+    if processes::are_several() && !processes::is_over() {
+        simulator::die(signal);
+        processes::set_over();
+    } else {
+        Simulator::outside(|simulator| simulator.finish(Ending::Signal(signal)));
+    }
 }
 
 /// Sends this process a signal.

@@ -15,7 +15,7 @@ use crate::plugin::syscalls::{Call, Change, Scratch, Step, Then};
 pub(crate) const LONGEST: usize = 4095;
 
 /// Which paths stand for others.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub(crate) struct Redirects(HashMap<Vec<u8>, Vec<u8>>);
 
 impl Redirects {
@@ -103,11 +103,11 @@ pub(crate) fn call(sim: &mut Simulator, call: &Call) -> Step {
         return opening(call, shape.path, &path, flags);
     }
     let is_link = matches!(call.number, n::READLINK | n::READLINKAT | n::LSTAT);
-    let real = if let Some(real) = sim.guest.redirects.find(&path) {
+    let real = if let Some(real) = sim.guest().redirects.find(&path) {
         real
     } else if !opens && !is_link && is_own_program(&path) {
         // The emulator answers for opening this path and for reading the link, and shows itself otherwise.
-        sim.guest.emulator.program.clone()
+        sim.guest().emulator.program.clone()
     } else {
         if opens && matches!(&path[..], b"/dev/urandom" | b"/dev/random") {
             sim.unreproducible("random bytes of the host");

@@ -16,7 +16,6 @@ use crate::plugin::files;
 use crate::plugin::image::{self, Handed};
 use crate::plugin::memory;
 use crate::plugin::numbers as n;
-use crate::plugin::report::Ending;
 use crate::plugin::settings::Settings;
 use crate::plugin::simulator::Simulator;
 use crate::plugin::syscalls::{Call, Change, Scratch, Step, Then};
@@ -92,6 +91,17 @@ impl Emulator {
         let mut command = self.command.clone();
         command.extend([b"-plugin".to_vec(), plugin.into_bytes()]);
         Ok(command)
+    }
+
+    /// How a forked process was started.
+    pub(crate) fn forked(&self) -> Emulator {
+        Emulator {
+            command: self.command.clone(),
+            plugin: self.plugin.clone(),
+            config: self.config.clone(),
+            handed: None,
+            program: self.program.clone(),
+        }
     }
 
     /// The program was not executed after all.
@@ -235,7 +245,7 @@ pub(crate) fn execute(sim: &mut Simulator, call: &Call) -> Step {
         return Step::Quick;
     } else if files::is_own_program(&path) {
         Some(PathBuf::from(OsStr::from_bytes(
-            &sim.guest.emulator.program,
+            &sim.guest().emulator.program,
         )))
     } else {
         place(folder, &path)
@@ -260,33 +270,33 @@ pub(crate) fn execute(sim: &mut Simulator, call: &Call) -> Step {
         return Step::Quick;
     };
     let program = program.into_os_string().into_encoded_bytes();
-    let Ok(command) = sim.guest.emulator.successor() else {
+    let Ok(command) = sim.guest().emulator.successor() else {
         return native(sim, &shown(), "there is no open file left for the plugin");
     };
     let layout = Layout::new(&command, &program, &words, &arguments);
     let Some((address, scratch)) = layout.write(call.stack) else {
-        sim.guest.emulator.stays();
+        sim.guest().emulator.stays();
         return native(
             sim,
             &shown(),
             "there is no room for its arguments below the stack",
         );
     };
-    sim.finish(Ending::Exec);
     let table = address + layout.table as u64;
     Step::Changed(Change {
         number: Some(n::EXECVE),
         arguments: vec![(0, address), (1, table), (2, envp)],
         scratch: Some(scratch),
         blocks: false,
-        then: Then::Survived,
+        then: Then::Executed { is_simulated: true },
     })
 }
 
 fn native(sim: &mut Simulator, path: &str, reason: &str) -> Step {
     sim.unsimulated(format!("{path}: {reason}"));
-    sim.finish(Ending::Exec);
-    Step::Changed(Change::followed_by(Then::Survived))
+    Step::Changed(Change::followed_by(Then::Executed {
+        is_simulated: false,
+    }))
 }
 
 /// The name of an open file; nothing if it has none any more.

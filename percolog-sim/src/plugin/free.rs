@@ -4,7 +4,7 @@
 //! program does what it did; they only take no time. The launcher names such lines by address, by label, or by their place in
 //! a file that is mapped. Labels are found when the program sets them, files when they are mapped.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 
 use crate::maps;
 use crate::plugin::simulator::Simulator;
@@ -80,6 +80,8 @@ pub(crate) struct Free {
     /// Whether files may have been mapped that were not looked for yet.
     mapped: bool,
     lines: HashMap<u64, usize>,
+    /// Their numbers as their processes have them: each counts once.
+    numbers: HashSet<u64>,
     met: Vec<Met>,
 }
 
@@ -91,6 +93,7 @@ impl Free {
             wanted: wanted.to_vec(),
             mapped: true,
             lines: HashMap::new(),
+            numbers: HashSet::new(),
             met: vec![Met::default(); wishes.unwrap_or(0)],
         }
     }
@@ -188,12 +191,32 @@ impl Simulator {
         let line_size = self.settings.machine.line_size;
         for &(wish, start, size) in bytes {
             let last = start.saturating_add(size.max(1) - 1);
-            for line in start / line_size..=last / line_size {
+            for number in start / line_size..=last / line_size {
+                let line = self.line(number);
                 self.directory.set_free(line);
-                if self.free.lines.insert(line, wish).is_none() {
+                self.free.lines.insert(line, wish);
+                if self.free.numbers.insert(number) {
                     self.free.met[wish].lines += 1;
                 }
             }
+        }
+    }
+
+    /// A process was forked: what is free in its parent's memory is free in its own.
+    pub(crate) fn free_inherited(&mut self, parent: usize, child: usize) {
+        let shift = self.settings.machine.line_size.ilog2();
+        let inherited: Vec<(u64, usize)> = self
+            .free
+            .lines
+            .iter()
+            .filter_map(|(line, wish)| {
+                let address = self.spaces.addresses(parent, line << shift).next()?;
+                Some((self.spaces.place(child, address) >> shift, *wish))
+            })
+            .collect();
+        for (line, wish) in inherited {
+            self.directory.set_free(line);
+            self.free.lines.insert(line, wish);
         }
     }
 }

@@ -19,11 +19,13 @@ use crate::plugin::allocations::Request;
 use crate::plugin::architecture;
 use crate::plugin::baton;
 use crate::plugin::code::{self, Hook};
-use crate::plugin::hot::HOT;
+use crate::plugin::common::Common;
+use crate::plugin::hot::{HOT, thread_of};
 use crate::plugin::kind;
 use crate::plugin::qemu::{Execution, Instruction, Uses};
 use crate::plugin::registers::{Register, Registers};
 use crate::plugin::simulator::{Gate, Simulator, gate, simulator};
+use crate::plugin::spaces::Spaces;
 use crate::plugin::stacks::Purpose;
 
 /// A function that somebody wants to know of, for its callback.
@@ -76,24 +78,37 @@ fn return_address(registers: &Registers) -> u64 {
 }
 
 /// How many calls wait to return at addresses of each kind.
-static AWAITED: [AtomicU16; 256] = [const { AtomicU16::new(0) }; 256];
+static AWAITED: Common<[AtomicU16; 256]> = Common::new([const { AtomicU16::new(0) }; 256]);
+
+/// Has the numbers shared with forked processes.
+pub(crate) fn share() {
+    AWAITED.share();
+}
 
 fn awaited(stack: u64) -> &'static AtomicU16 {
     &AWAITED[(stack >> 3) as usize % AWAITED.len()]
 }
 
 /// A call that has not returned.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 struct Awaited {
     /// Where its return address lies.
     stack: u64,
     returns_to: u64,
-    /// Who made it.
+    /// Who made it, and in which process.
     thread: usize,
+    process: usize,
     what: What,
 }
 
-#[derive(Debug)]
+impl Awaited {
+    /// Whether its return address lies there.
+    fn is_at(&self, process: usize, stack: u64) -> bool {
+        self.stack == stack && self.process == process
+    }
+}
+
+#[derive(Clone, Debug)]
 enum What {
     Allocation(Request),
     Region {
@@ -153,7 +168,7 @@ extern "C" fn entered(vcpu: c_uint, function: &'static Function, state: *mut u64
     in_turn(vcpu, state, |simulator, thread, now, registers| {
         simulator.function_entered(function, thread, now, registers);
     });
-    if function.is_region() && HOT.holder() == vcpu {
+    if function.is_region() && HOT.has_turn(vcpu) {
         kind::end_if_skipped(vcpu, state);
     }
 }
@@ -180,8 +195,8 @@ extern "C" fn returning_only(vcpu: c_uint, _data: *mut c_void, state: *mut u64) 
 #[cold]
 #[inline(never)]
 fn returned(vcpu: c_uint, stack: u64, state: *mut u64) {
-    in_turn(vcpu, state, |simulator, _, now, registers| {
-        simulator.function_returned(stack, now, registers);
+    in_turn(vcpu, state, |simulator, thread, now, registers| {
+        simulator.function_returned(thread, stack, now, registers);
     });
 }
 
@@ -192,10 +207,10 @@ fn in_turn(
     action: impl FnOnce(&mut Simulator, usize, Ticks, &Registers),
 ) {
     baton::set_state(state);
-    let thread = vcpu as usize;
+    let thread = thread_of(vcpu) as usize;
     // SAFETY: the state is what the callback found.
     let registers = unsafe { Registers::new(state) };
-    if gate(thread, state) == Gate::Open {
+    if gate(vcpu, state) == Gate::Open {
         // SAFETY: the caller has the turn.
         let simulator = unsafe { simulator() };
         let now = simulator.now();
@@ -218,9 +233,10 @@ impl Simulator {
     ) {
         let stack = registers.stack();
         let returns_to = return_address(registers);
+        let process = self.threads[thread].process;
         let left = self
             .functions
-            .take(|call| call.stack == stack && call.returns_to != returns_to);
+            .take(|call| call.is_at(process, stack) && call.returns_to != returns_to);
         for call in left {
             if let What::Region { .. } = call.what {
                 self.tally.end(call.thread, 0, now);
@@ -238,6 +254,7 @@ impl Simulator {
                 for call in &self.functions.calls {
                     if let What::Region { owner: other, .. } = call.what
                         && other == owner
+                        && call.process == process
                     {
                         if call.stack == stack {
                             // It has jumped to its own beginning, and has not been called again.
@@ -251,7 +268,8 @@ impl Simulator {
             }
             Hook::Allocator(kind) => {
                 let witness = &mut self.witness;
-                let request = witness.blocks.called(kind, registers, || {
+                let owner = Spaces::of_private(process);
+                let request = witness.blocks.called(kind, registers, owner, || {
                     witness
                         .stacks
                         .number(function.pc, registers, Purpose::Memory, || true)
@@ -266,23 +284,27 @@ impl Simulator {
             stack,
             returns_to,
             thread,
+            process,
             what,
         });
     }
 
-    fn function_returned(&mut self, stack: u64, now: Ticks, registers: &Registers) {
+    fn function_returned(&mut self, thread: usize, stack: u64, now: Ticks, registers: &Registers) {
+        let process = self.threads[thread].process;
         let returns_to = return_address(registers);
         // Where a register has the return address, functions that the noted one has called may return with its stack
         // pointer too: the stack has no place that is the noted one's alone.
         let by_stack = registers.link().is_none();
-        let ends =
-            |call: &Awaited| call.stack == stack && (by_stack || call.returns_to == returns_to);
+        let ends = |call: &Awaited| {
+            call.is_at(process, stack) && (by_stack || call.returns_to == returns_to)
+        };
         for call in self.functions.take(ends) {
             let returns = call.returns_to == returns_to;
             match call.what {
                 What::Allocation(request) if returns => {
                     let result = registers.result();
-                    self.witness.blocks.returned(&request, result);
+                    let owner = Spaces::of_private(process);
+                    self.witness.blocks.returned(&request, result, owner);
                 }
                 What::Allocation(_) => {}
                 What::Region { outermost, .. } => {
@@ -298,9 +320,29 @@ impl Simulator {
         drop(self.functions.take(|call| call.thread == thread));
     }
 
-    /// The process was forked, and `thread` is all that is left.
-    pub(crate) fn forget_calls_of_others(&mut self, thread: usize) {
-        drop(self.functions.take(|call| call.thread != thread));
+    /// A thread was forked: it returns from what its maker returns from.
+    pub(crate) fn inherit_calls(&mut self, maker: usize, thread: usize) {
+        let process = self.threads[thread].process;
+        let of_maker = self.functions.calls.iter();
+        let of_maker = of_maker.filter(|call| call.thread == maker);
+        let inherited: Vec<Awaited> = of_maker
+            .map(|call| Awaited {
+                thread,
+                process,
+                what: match call.what {
+                    // Threads are known by their numbers, and goroutines by what they have.
+                    What::Region { owner, outermost } if owner == maker as u64 => What::Region {
+                        owner: thread as u64,
+                        outermost,
+                    },
+                    ref what => what.clone(),
+                },
+                ..*call
+            })
+            .collect();
+        for call in inherited {
+            self.functions.push(call);
+        }
     }
 }
 
@@ -330,6 +372,7 @@ mod tests {
             stack,
             returns_to: 1,
             thread: 0,
+            process: 0,
             what: What::Region {
                 owner: 0,
                 outermost: true,

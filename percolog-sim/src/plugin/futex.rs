@@ -11,7 +11,6 @@
 
 use std::collections::{HashMap, VecDeque};
 
-use crate::maps;
 use crate::model::Ticks;
 use crate::plugin::clock;
 use crate::plugin::memory;
@@ -121,10 +120,6 @@ pub(crate) fn call(sim: &mut Simulator, call: &Call) -> Step {
         sim.unreproducible("futexes that hand priorities on");
         return Step::Blocks;
     }
-    if operation & PRIVATE == 0 && is_shared(address) {
-        sim.unreproducible("futexes shared with other processes");
-        return Step::Blocks;
-    }
     if address % 4 != 0 {
         return Step::Done(EINVAL);
     }
@@ -197,9 +192,9 @@ fn wait(
     if deadline.is_some_and(|deadline| deadline <= sim.now()) {
         return ETIMEDOUT;
     }
-    let thread = sim.current();
-    sim.futexes.wait(thread, address, bits);
-    match sim.sleep(Sleep::Futex(address), deadline) {
+    let (thread, place) = (sim.current(), sim.place(address));
+    sim.futexes.wait(thread, place, bits);
+    match sim.sleep(Sleep::Futex(place), deadline) {
         Woken::Woken => 0,
         // Whoever wakes a thread takes it out of its queue: then it is woken, whatever else came at the same time.
         Woken::Deadline if !sim.futexes.places.contains_key(&thread) => 0,
@@ -214,7 +209,11 @@ fn wait(
 }
 
 fn wake(sim: &mut Simulator, address: u64, count: usize, bits: u32) -> i64 {
-    let woken = sim.futexes.wake(address, count, bits);
+    wake_at(sim, sim.place(address), count, bits)
+}
+
+fn wake_at(sim: &mut Simulator, place: u64, count: usize, bits: u32) -> i64 {
+    let woken = sim.futexes.wake(place, count, bits);
     for &thread in &woken {
         sim.wake(thread);
     }
@@ -243,6 +242,7 @@ fn requeue(
         }
     }
     let woken = wake(sim, from, wakes, ANY);
+    let (from, to) = (sim.place(from), sim.place(to));
     woken + sim.futexes.requeue(from, to, moves) as i64
 }
 
@@ -328,22 +328,15 @@ fn wake_op(
 }
 
 /// A thread has ended: who joins it waits for the word at this address.
-pub(crate) fn thread_exited(sim: &mut Simulator, clear_tid: u64) {
+pub(crate) fn thread_exited(sim: &mut Simulator, thread: usize, clear_tid: u64) {
     if clear_tid == 0 {
         return;
     }
+    let process = sim.threads[thread].process;
     // Nobody else does: the emulator was not told of it. An address that cannot be written is no thread's word any more,
     // and nobody's concern.
-    let _ = memory::write(clear_tid, &[0; 4]);
-    wake(sim, clear_tid, usize::MAX, ANY);
-}
-
-/// Whether other processes may see this memory. Asked only for futexes not marked private: few programs have any.
-fn is_shared(address: u64) -> bool {
-    let Ok(maps) = std::fs::read_to_string("/proc/self/maps") else {
-        return false;
-    };
-    maps::parse(&maps).any(|mapping| mapping.shared && mapping.contains(address))
+    let _ = memory::write_to(sim.processes[process].pid, clear_tid, &[0; 4]);
+    wake_at(sim, sim.spaces.place(process, clear_tid), usize::MAX, ANY);
 }
 
 #[cfg(test)]
@@ -420,11 +413,5 @@ mod tests {
         assert_eq!(at_least_one(0), 1);
         assert_eq!(at_least_one(u32::MAX), 1);
         assert_eq!(at_least_one(i32::MAX as u32), i32::MAX as usize);
-    }
-
-    #[test]
-    fn private_memory_is_not_shared() {
-        let word = Box::new(0_u32);
-        assert!(!is_shared(&raw const *word as u64));
     }
 }

@@ -42,10 +42,15 @@ impl Guest {
         }
     }
 
-    /// This is a forked child; `alone` says whether its parent had one thread.
-    pub(crate) fn forked(&mut self, alone: bool) {
-        self.random = self.random.split();
-        self.had_threads |= !alone;
+    /// What a child has that is forked now; `alone` says whether this process has one thread.
+    pub(crate) fn forked(&mut self, alone: bool) -> Guest {
+        Guest {
+            random: self.random.split(),
+            redirects: self.redirects.clone(),
+            emulator: self.emulator.forked(),
+            had_threads: self.had_threads || !alone,
+            handlers: self.handlers,
+        }
     }
 
     /// Whether this process, or one that it was forked from, was forked while several threads ran.
@@ -183,7 +188,7 @@ pub(crate) fn getrandom(sim: &mut Simulator, call: &Call) -> Step {
         return Step::Done(EINVAL);
     }
     let mut bytes = vec![0; length.min(MOST) as usize];
-    sim.guest.random.fill(&mut bytes);
+    sim.guest().random.fill(&mut bytes);
     if memory::write(to, &bytes) {
         Step::Done(bytes.len() as i64)
     } else {

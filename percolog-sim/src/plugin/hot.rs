@@ -7,6 +7,7 @@ use std::cell::UnsafeCell;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 
 use crate::model::Ticks;
+use crate::plugin::common::Common;
 
 /// Places of a table of rights.
 pub(crate) const PLACES: usize = 8192;
@@ -96,7 +97,7 @@ pub(crate) struct Hot {
 unsafe impl Sync for Hot {}
 
 /// The one instance.
-pub(crate) static HOT: Hot = Hot {
+pub(crate) static HOT: Common<Hot> = Common::new(Hot {
     cycles: UnsafeCell::new(0),
     instructions: UnsafeCell::new(0),
     rights: UnsafeCell::new(std::ptr::null()),
@@ -105,9 +106,62 @@ pub(crate) static HOT: Hot = Hot {
     skipper: AtomicU32::new(NOBODY),
     skipping: AtomicBool::new(false),
     line_shift: AtomicU32::new(6),
-};
+});
+
+/// As many threads as one process may have under the simulator, and as many as one machine.
+pub(crate) const THREADS: usize = 16_384;
+/// There is no thread of this number.
+const NONE: u32 = u32::MAX - 1;
+/// The numbers that the threads of this process have among all of the machine, by QEMU's.
+static NUMBERS: [AtomicU32; THREADS] = [const { AtomicU32::new(NONE) }; THREADS];
+
+/// The number that the thread which QEMU calls `vcpu` has.
+#[inline]
+pub(crate) fn thread_of(vcpu: u32) -> u32 {
+    // Relaxed: set before the thread runs.
+    NUMBERS[vcpu as usize % THREADS].load(Ordering::Relaxed)
+}
+
+/// The same, if it has one.
+pub(crate) fn number_of(vcpu: u32) -> Option<u32> {
+    if vcpu as usize >= THREADS {
+        crate::plugin::fatal(&format!(
+            "the program has more than {THREADS} threads, which the simulator has no room for"
+        ));
+    }
+    Some(thread_of(vcpu)).filter(|&number| number != NONE)
+}
+
+/// Gives a thread of this process a number.
+pub(crate) fn set_number(vcpu: u32, number: u32) {
+    // Relaxed: see `thread_of`.
+    NUMBERS[vcpu as usize % THREADS].store(number, Ordering::Relaxed);
+}
+
+/// The threads that this process has had.
+pub(crate) fn own_threads() -> impl Iterator<Item = usize> {
+    // Relaxed: see `thread_of`.
+    let numbers = NUMBERS.iter().map(|number| number.load(Ordering::Relaxed));
+    numbers
+        .filter(|&number| number != NONE)
+        .map(|number| number as usize)
+}
+
+/// This is a forked process: the threads of its parent are not here.
+pub(crate) fn forget_numbers() {
+    for number in &NUMBERS {
+        // Relaxed: see `thread_of`.
+        number.store(NONE, Ordering::Relaxed);
+    }
+}
 
 impl Hot {
+    /// Whether the thread that QEMU calls `vcpu` has the turn.
+    #[inline]
+    pub(crate) fn has_turn(&self, vcpu: u32) -> bool {
+        thread_of(vcpu) == self.holder()
+    }
+
     /// The time of the thread that has the turn.
     #[inline]
     pub(crate) fn cycles(&self) -> Ticks {
@@ -176,9 +230,9 @@ impl Hot {
 
     /// Whether this thread may go on with a block of the part that is skipped: it has the turn and is not far ahead.
     #[inline]
-    pub(crate) fn may_skip(&self, thread: u32) -> bool {
+    pub(crate) fn may_skip(&self, vcpu: u32) -> bool {
         // Relaxed: see `holder`.
-        thread == self.skipper.load(Ordering::Relaxed) && self.cycles() <= self.limit()
+        thread_of(vcpu) == self.skipper.load(Ordering::Relaxed) && self.cycles() <= self.limit()
     }
 
     /// From which time on accesses are looked at.
@@ -210,10 +264,10 @@ impl Hot {
     /// Whether this thread may go on with this access at once: it has the turn, is not far ahead, and its core has
     /// the rights that the access needs on the one line that it touches.
     #[inline]
-    pub(crate) fn may_go_on(&self, thread: u32, address: u64, size: u64, need: u64) -> bool {
+    pub(crate) fn may_go_on(&self, vcpu: u32, address: u64, size: u64, need: u64) -> bool {
         let shift = self.line_shift();
         let line = address >> shift;
-        if thread != self.holder() || self.cycles() > self.limit() {
+        if !self.has_turn(vcpu) || self.cycles() > self.limit() {
             return false;
         }
         // SAFETY: the caller has the turn, so the table is that of its core; the index is below the number of places.

@@ -44,6 +44,7 @@ impl Simulator {
         for core in 0..self.settings.machine.cores {
             if let Some(thread) = self.schedule.thread_on(core as u16)
                 && thread != me
+                && self.threads[thread].process == self.process()
             {
                 self.threads[thread].interrupted += cost;
                 is_alone = false;

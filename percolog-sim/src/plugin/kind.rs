@@ -28,6 +28,7 @@ use std::ptr;
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU32, Ordering};
 
+use crate::plugin::common::Common;
 use crate::plugin::memory;
 
 /// How code is translated.
@@ -53,7 +54,12 @@ impl Kind {
 /// Whether there is anything but [`Kind::Whole`].
 static OFFERED: AtomicBool = AtomicBool::new(false);
 /// What threads are to run.
-static WANTED: AtomicU8 = AtomicU8::new(Kind::Whole as u8);
+static WANTED: Common<AtomicU8> = Common::new(AtomicU8::new(Kind::Whole as u8));
+
+/// Has what is wanted shared with forked processes.
+pub(crate) fn share() {
+    WANTED.share();
+}
 
 thread_local! {
     /// What the calling thread runs, as far as it has found out.

@@ -45,7 +45,9 @@ pub(crate) fn attach() -> Step {
 
 /// `shmdt`
 pub(crate) fn detach(sim: &mut Simulator, call: &Call) -> Step {
-    sim.shared.detached(call.arguments[0]);
+    let process = sim.process();
+    sim.spaces.detached(process, call.arguments[0]);
+    sim.tables.end(process);
     Step::Quick
 }
 
@@ -58,7 +60,7 @@ pub(crate) fn unmap(sim: &mut Simulator, call: &Call) -> Step {
 /// `mremap`: memory that grows, shrinks or moves.
 pub(crate) fn remap(sim: &mut Simulator, call: &Call) -> Step {
     let [start, before, size, ..] = call.arguments;
-    let shared = !sim.shared.is_empty();
+    let shared = !sim.spaces.is_alone(sim.process());
     forget(sim, start, before);
     if !shared {
         return Step::Quick;
@@ -75,7 +77,9 @@ pub(crate) fn remap(sim: &mut Simulator, call: &Call) -> Step {
 pub(crate) fn protect(sim: &mut Simulator, call: &Call) -> Step {
     const WRITE: u64 = 0x2;
     let [start, size, rights, ..] = call.arguments;
-    sim.shared.protected(start, size, rights & WRITE != 0);
+    let process = sim.process();
+    sim.spaces
+        .protected(process, start, size, rights & WRITE != 0);
     if rights & WRITE == 0 {
         sim.interrupt_others();
     }
@@ -85,6 +89,10 @@ pub(crate) fn protect(sim: &mut Simulator, call: &Call) -> Step {
 fn forget(sim: &mut Simulator, start: u64, size: u64) {
     sim.interrupt_others();
     code::unmapped(start, size);
-    sim.witness.unmapped(start, size);
-    sim.shared.unmapped(start, size);
+    let (process, place) = (sim.process(), sim.place(start));
+    sim.witness.unmapped(place, size);
+    if !sim.spaces.is_alone(process) {
+        sim.spaces.unmapped(process, start, size);
+        sim.tables.end(process);
+    }
 }

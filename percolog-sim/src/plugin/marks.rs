@@ -30,7 +30,8 @@ pub(crate) fn mark(simulator: &mut Simulator, call: &Call) -> i64 {
             }
             let name = String::from_utf8_lossy(&bytes).into_owned();
             simulator.free_label(first, length, &name);
-            simulator.tally.label(first, length, name);
+            let place = simulator.place(first);
+            simulator.tally.label(place, length, name);
         }
         CORE if first < simulator.settings.machine.cores as u64 => {
             simulator.bind(CoreSet::only(first as Core));

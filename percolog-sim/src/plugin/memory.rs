@@ -91,6 +91,12 @@ pub(crate) fn read(address: u64, into: &mut [u8]) -> bool {
 /// Copies `bytes` into the guest's memory; `false` if it cannot be written.
 #[must_use]
 pub(crate) fn write(address: u64, bytes: &[u8]) -> bool {
+    write_to(std::process::id(), address, bytes)
+}
+
+/// Copies `bytes` into the memory of a process of the machine; `false` if it cannot be written.
+#[must_use]
+pub(crate) fn write_to(process: u32, address: u64, bytes: &[u8]) -> bool {
     if bytes.is_empty() {
         return true;
     }
@@ -104,13 +110,21 @@ pub(crate) fn write(address: u64, bytes: &[u8]) -> bool {
     };
     // SAFETY: the kernel only reads the local span, which is `bytes`; it checks the remote one. The caller has the turn,
     // so that no guest thread uses the memory meanwhile, and the simulator keeps no reference into the guest's memory.
-    let copied =
-        unsafe { process_vm_writev(getpid(), &raw const local, 1, &raw const remote, 1, 0) };
+    let copied = unsafe {
+        process_vm_writev(
+            process as c_int,
+            &raw const local,
+            1,
+            &raw const remote,
+            1,
+            0,
+        )
+    };
     match judge(copied, bytes.len()) {
         Copied::All => true,
         Copied::Fault => false,
         Copied::Unavailable => {
-            if address < 4096 {
+            if address < 4096 || process != std::process::id() {
                 return false;
             }
             // SAFETY: as above: the guest passed the address as writable, and the source is `bytes`, as long.

@@ -13,7 +13,8 @@
 //!   executed.
 //! * `code` knows which file is mapped where; `functions` hears of calls and returns; `allocations`, `stacks` and `witness` find
 //!   out which object a line belongs to, and who called.
-//! * `shared` are mappings that other processes may use too.
+//! * `processes` are those on the machine, `children` how they wait for one another, `spaces` which memory lies where in them, `tables` what a core may do at the addresses of
+//!   the one that has it; `common` and `heap` are the memory that they have in common, and `latch` its lock.
 //! * `chaos` holds threads back where it hurts, if that is asked for.
 //! * `report` adds up and writes the result; `dying` and `killed` see to it that a process that a signal ends leaves one.
 
@@ -24,8 +25,10 @@ pub(crate) mod arrivals;
 pub(crate) mod baton;
 pub(crate) mod calls;
 pub(crate) mod chaos;
+pub(crate) mod children;
 pub(crate) mod clock;
 pub(crate) mod code;
+pub(crate) mod common;
 pub(crate) mod dying;
 pub(crate) mod elf;
 pub(crate) mod files;
@@ -34,15 +37,18 @@ pub(crate) mod free;
 pub(crate) mod functions;
 pub(crate) mod futex;
 pub(crate) mod guest;
+pub(crate) mod heap;
 pub(crate) mod hot;
 pub(crate) mod image;
 pub(crate) mod interrupts;
 pub(crate) mod killed;
 pub(crate) mod kind;
+pub(crate) mod latch;
 pub(crate) mod mappings;
 pub(crate) mod marks;
 pub(crate) mod memory;
 pub(crate) mod numbers;
+pub(crate) mod processes;
 pub(crate) mod qemu;
 pub(crate) mod random;
 pub(crate) mod ready;
@@ -52,11 +58,12 @@ pub(crate) mod repeated;
 pub(crate) mod report;
 pub(crate) mod schedule;
 pub(crate) mod settings;
-pub(crate) mod shared;
 pub(crate) mod simulator;
+pub(crate) mod spaces;
 pub(crate) mod spin;
 pub(crate) mod stacks;
 pub(crate) mod syscalls;
+pub(crate) mod tables;
 pub(crate) mod thread;
 pub(crate) mod translate;
 pub(crate) mod verify;
@@ -99,6 +106,13 @@ pub(crate) fn say(message: &str) {
 pub(crate) fn leave(status: i32) -> ! {
     // SAFETY: it does not return; nothing of QEMU's is left to be done.
     unsafe { _exit(status) }
+}
+
+/// Ends the process with these bytes on the error output, where nothing may be allocated.
+pub(crate) fn leave_with(message: &[u8]) -> ! {
+    // SAFETY: the bytes are valid.
+    let _ = unsafe { write(2, message.as_ptr().cast(), message.len()) };
+    leave(FAILED)
 }
 
 /// Ends the process because the simulator cannot go on.
@@ -150,6 +164,7 @@ fn prepare(id: PluginId, config: Option<String>) -> Result<(), String> {
     let text = std::fs::read_to_string(&config)
         .map_err(|error| format!("cannot read the settings in {config}: {error}"))?;
     let settings = Settings::parse(&text, &config)?;
+    share();
     translate::prepare(&settings);
     region::Part::prepare(&settings);
     code::prepare(settings.objects, settings.region_functions.clone());
@@ -167,11 +182,21 @@ fn prepare(id: PluginId, config: Option<String>) -> Result<(), String> {
     Ok(())
 }
 
+/// Has the simulation shared with the processes that the guest forks.
+fn share() {
+    heap::share();
+    HOT.share();
+    baton::share();
+    kind::share();
+    functions::share();
+    processes::share();
+    simulator::share();
+}
+
 /// Whether the first thread of the process has begun.
 static BEGUN: AtomicBool = AtomicBool::new(false);
 
 extern "C" fn thread_begins(_id: PluginId, vcpu: c_uint) {
-    let vcpu = vcpu as usize;
     // Relaxed: there is no other thread when the first one begins.
     let first = !BEGUN.swap(true, Ordering::Relaxed);
     if !first && baton::state().is_null() {
@@ -185,28 +210,31 @@ extern "C" fn thread_begins(_id: PluginId, vcpu: c_uint) {
     if first {
         calls::first_thread();
     }
-    baton::prepare(vcpu);
+    let thread = processes::number(vcpu);
     // SAFETY: the parent has the turn, or this is the first thread of the process.
-    unsafe { simulator() }.begin_thread(vcpu);
+    unsafe { simulator() }.begin_thread(thread);
 }
 
 extern "C" fn thread_ends(_id: PluginId, vcpu: c_uint) {
-    if baton::is_draining() || HOT.holder() != vcpu {
-        simulator::end_let_go(vcpu as usize);
+    let thread = hot::thread_of(vcpu) as usize;
+    if baton::is_draining() || !HOT.has_turn(vcpu) {
+        simulator::end_let_go(thread);
         return;
     }
     // SAFETY: the thread has kept the turn since its last system call.
     let simulator = unsafe { simulator() };
-    let thread = vcpu as usize;
     let clear_tid = simulator.threads[thread].clear_tid;
-    futex::thread_exited(simulator, clear_tid);
+    futex::thread_exited(simulator, thread, clear_tid);
     simulator.end_thread(thread);
 }
 
 extern "C" fn process_ends(_id: PluginId, _data: *mut c_void) {
-    // SAFETY: QEMU calls this when every other thread is outside translated code.
-    let simulator = unsafe { simulator() };
     let (compared, different) = verify::result();
+    if processes::is_over() {
+        return;
+    }
+    // SAFETY: QEMU calls this when every other thread is outside translated code, and there is no other process.
+    let simulator = unsafe { simulator() };
     if simulator.settings.verify {
         say(&format!(
             "verify: {compared} addresses compared, {different} different"

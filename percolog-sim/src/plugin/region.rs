@@ -11,7 +11,7 @@
 //! over to the translation that counts when it has it next, at the end of its block.
 
 use crate::model::{Core, Machine, TICKS_PER_CYCLE, Ticks};
-use crate::plugin::hot::{self, HOT, Table};
+use crate::plugin::hot::{self, HOT};
 use crate::plugin::kind::{self, Kind};
 use crate::plugin::report::Ending;
 use crate::plugin::settings::Settings;
@@ -152,7 +152,7 @@ impl Simulator {
     pub(crate) fn end_at(&mut self, now: Ticks) {
         if self.part.ends.is_some_and(|ends| now >= ends) {
             self.finish(Ending::Stopped);
-            crate::plugin::leave(0);
+            self.end_all(0);
         }
     }
 
@@ -165,9 +165,7 @@ impl Simulator {
         if self.settings.region_functions.is_empty() || self.tally.has_region() {
             self.part.ends = self.part.lasts.map(|lasts| now.saturating_add(lasts));
         }
-        for table in self.tables.iter_mut().flatten() {
-            table.clear();
-        }
+        self.tables.clear();
         self.tally.restart(now);
         self.witness.forget_lines();
         self.update_limit();
@@ -184,8 +182,9 @@ impl Simulator {
     ) -> Option<Gate> {
         let others = self.schedule.horizon();
         if others.is_none_or(|(time, _)| now <= time.saturating_add(TURN)) {
-            let table = self.tables[usize::from(core)].get_or_insert_with(Table::new);
-            table.set(line, hot::READ | hot::WRITE);
+            let process = self.process();
+            let rights = hot::READ | hot::WRITE;
+            self.tables.set(&self.spaces, core, process, line, rights);
             self.part.looked_at += 1;
             self.update_limit();
             return Some(Gate::Open);

@@ -53,7 +53,7 @@ extern "C" fn accessed(vcpu: c_uint, info: u32, address: u64, data: *mut c_void)
     // SAFETY: the data is what the callback was registered with, and is never freed.
     let repeated = unsafe { &*data.cast::<Repeated>() };
     let before = MADE.replace(MADE.get() + 1);
-    if before < repeated.accesses || baton::is_draining() || HOT.holder() != vcpu {
+    if before < repeated.accesses || baton::is_draining() || !HOT.has_turn(vcpu) {
         return;
     }
     // SAFETY: the caller has the turn.
@@ -62,7 +62,8 @@ extern "C" fn accessed(vcpu: c_uint, info: u32, address: u64, data: *mut c_void)
         simulator.charge(repeated.cost);
         HOT.count_instruction();
     }
-    if let Some((line, bytes)) = by_line(address, qemu::size(info)).next() {
+    if let Some((number, bytes)) = by_line(address, qemu::size(info)).next() {
+        let line = simulator.line(number);
         simulator.touched(line, bytes, qemu::is_store(info), repeated.place);
     }
 }

@@ -18,7 +18,7 @@ use crate::model::{Counts, LineCounts, TICKS_PER_CYCLE, Ticks};
 use crate::plugin::chaos::Interleaving;
 
 use crate::plugin::free::Met;
-use crate::plugin::shared::Shared;
+use crate::plugin::spaces::Spaces;
 use crate::plugin::witness::Witness;
 pub(crate) use json::Json;
 pub(crate) use tally::{LineHasher, Tally};
@@ -63,6 +63,17 @@ pub(crate) struct Sleeper {
     pub(crate) address: u64,
 }
 
+/// A process that was on the machine.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct OnMachine {
+    pub(crate) pid: u32,
+    pub(crate) parent: u32,
+    pub(crate) threads: u64,
+    pub(crate) has_executed: bool,
+    /// What killed it; 0 if nothing did.
+    pub(crate) signal: i32,
+}
+
 /// All that is written, but for the tally.
 #[derive(Debug)]
 pub(crate) struct Snapshot<'a> {
@@ -92,15 +103,16 @@ pub(crate) struct Snapshot<'a> {
     pub(crate) not_reproducible: &'a [&'static str],
     pub(crate) forced: u64,
     pub(crate) unordered: u64,
-    pub(crate) children: &'a [u32],
+    /// All that were on the machine, the first one first.
+    pub(crate) processes: &'a [OnMachine],
     pub(crate) interleaving: Option<Interleaving>,
     pub(crate) top_lines: usize,
     /// What has become of each wish for free lines.
     pub(crate) free: &'a [Met],
     /// The free lines.
     pub(crate) free_lines: &'a [u64],
-    /// What other processes may use too.
-    pub(crate) shared: &'a Shared,
+    /// Which memory lay where in them.
+    pub(crate) spaces: &'a Spaces,
     pub(crate) tally: &'a Tally,
     pub(crate) witness: &'a Witness,
 }
@@ -197,7 +209,7 @@ pub(crate) fn to_json(snapshot: &Snapshot<'_>) -> String {
         .witness
         .stacks_of(&mut json, lines.iter().map(|(line, _)| **line));
     json.list("lines", lines, |json, (line, counts)| {
-        json.line(tally, snapshot.witness, snapshot.line_size, *line, counts);
+        json.line(snapshot, *line, counts);
     });
     json.list("free", snapshot.free, |json, met| {
         json.open('{');
@@ -208,13 +220,13 @@ pub(crate) fn to_json(snapshot: &Snapshot<'_>) -> String {
     json.list(
         "free_lines",
         free_lines(tally, snapshot.free_lines),
-        |json, (line, counts)| json.line(tally, snapshot.witness, snapshot.line_size, line, counts),
+        |json, (line, counts)| json.line(snapshot, line, counts),
     );
-    snapshot.shared.write(&mut json);
+    snapshot.spaces.write(&mut json);
     json.list("labels", tally.labels(), |json, (address, size, name)| {
         json.open('{');
         json.text("name", name);
-        json.number("address", address);
+        json.number("address", snapshot.spaces.shown(address).0);
         json.number("size", size);
         json.close('}');
     });
@@ -245,9 +257,15 @@ pub(crate) fn to_json(snapshot: &Snapshot<'_>) -> String {
     json.list("warnings", warnings, |json, warning| json.item(&warning));
     json.number("forced", snapshot.forced);
     json.number("unordered", snapshot.unordered);
-    json.list("children", snapshot.children, |json, child| {
-        json.separate();
-        let _ = write!(json.text, "{child}");
+    let began = snapshot.processes.iter().filter(|process| process.pid != 0);
+    json.list("processes", began, |json, process| {
+        json.open('{');
+        json.number("pid", u64::from(process.pid));
+        json.number("parent", u64::from(process.parent));
+        json.number("threads", process.threads);
+        json.number("executed", u64::from(process.has_executed));
+        json.number("signal", process.signal.unsigned_abs().into());
+        json.close('}');
     });
     if let Some(interleaving) = snapshot.interleaving {
         json.key("interleaving");

@@ -334,22 +334,6 @@ impl Schedule {
         let now = threads[thread].time;
         self.place(threads, thread, now);
     }
-
-    /// Only this thread is left: the process was forked.
-    pub(crate) fn forked(&mut self, threads: &mut [Thread], left: usize) {
-        let cores = self.cores.len();
-        let (slice, switch) = (self.slice, self.switch);
-        *self = Schedule::new(cores, slice, switch);
-        for (index, thread) in threads.iter_mut().enumerate() {
-            if index != left {
-                thread.state = State::Gone;
-            }
-        }
-        if let Some(core) = threads[left].core {
-            self.cores[usize::from(core)].thread = Some(left);
-            self.cores[usize::from(core)].last = Some(left);
-        }
-    }
 }
 
 #[cfg(test)]

@@ -16,15 +16,16 @@ use crate::plugin::free::Free;
 use crate::plugin::functions::Functions;
 use crate::plugin::futex::Futexes;
 use crate::plugin::guest::Guest;
-use crate::plugin::hot::{HOT, Table};
-use crate::plugin::qemu;
+use crate::plugin::hot::HOT;
+use crate::plugin::processes::Process;
 use crate::plugin::region::Part;
 use crate::plugin::report::{self, Ending, Tally};
 use crate::plugin::schedule::Schedule;
 use crate::plugin::settings::Settings;
-use crate::plugin::shared::Shared;
+use crate::plugin::spaces::Spaces;
 use crate::plugin::syscalls::Expected;
-use crate::plugin::thread::{Sleep, State, Thread};
+use crate::plugin::tables::Tables;
+use crate::plugin::thread::{Sleep, State, Thread, Woken};
 use crate::plugin::waits::Pending;
 use crate::plugin::witness::Witness;
 
@@ -32,8 +33,10 @@ mod messages;
 mod sleeping;
 mod turn;
 
+use messages::MESSAGES;
+use sleeping::OUTSIDE;
 use turn::OWNER;
-pub(crate) use turn::{Gate, end_let_go, gate};
+pub(crate) use turn::{Gate, KILLED, come_back, die, end_let_go, gate};
 
 /// The state of the simulation.
 #[derive(Debug)]
@@ -48,8 +51,14 @@ pub(crate) struct Simulator {
     pub(crate) schedule: Schedule,
     /// Threads that wait for futexes.
     pub(crate) futexes: Futexes,
-    /// What the guest sees of the machine.
-    pub(crate) guest: Guest,
+    /// The processes, in the order in which they came to the machine.
+    pub(crate) processes: Vec<Process>,
+    /// Which memory lies where in them.
+    pub(crate) spaces: Spaces,
+    /// Numbers of threads that are nobody's any more.
+    pub(crate) unused: Vec<usize>,
+    /// How the first process has ended, if others went on.
+    pub(crate) root_ending: Option<Ending>,
     /// What is counted.
     pub(crate) tally: Tally,
     /// Calls of the guest's functions that have not returned.
@@ -62,16 +71,12 @@ pub(crate) struct Simulator {
     pub(crate) waits: Pending,
     /// Lines that cost nothing.
     pub(crate) free: Free,
-    /// Memory that other processes may use too.
-    pub(crate) shared: Shared,
     /// Who is held back where; nobody unless that was asked for.
     pub(crate) chaos: Option<Box<Chaos>>,
     /// What each core may do to which line.
-    pub(crate) tables: Vec<Option<Table>>,
+    pub(crate) tables: Tables,
     /// The thread that has the turn.
     me: usize,
-    /// Threads that have not ended.
-    alive: usize,
     /// What is known of the next thread, while one is being made.
     expected: Option<Expected>,
     /// Accesses that were let go unsimulated because QEMU needed the thread.
@@ -82,21 +87,24 @@ pub(crate) struct Simulator {
     latest: Ticks,
     not_reproducible: Vec<&'static str>,
     unsimulated: Vec<String>,
-    finished: bool,
+    pub(crate) finished: bool,
     /// When, in the host's time, the next deadline may come although threads are in the host.
     fire_at: Option<(Ticks, std::time::Instant)>,
     /// The thread that acts without the turn.
     outside: Option<usize>,
-    /// Whether QEMU translates for several threads already.
-    pub(crate) prepared_for_threads: bool,
-    /// Processes that were forked.
-    pub(crate) children: Vec<u32>,
     /// Threads that there were.
-    created: u64,
+    pub(crate) created: u64,
     /// The thread that was created last.
     newest: usize,
     /// The cores from which a prefetcher took rights; a buffer.
     pub(crate) prefetched_from: Vec<(Core, Rights)>,
+}
+
+/// Has who has the turn, and what is said to him, shared with forked processes.
+pub(crate) fn share() {
+    OWNER.share();
+    MESSAGES.share();
+    OUTSIDE.share();
 }
 
 static SIMULATOR: AtomicPtr<Simulator> = AtomicPtr::new(ptr::null_mut());
@@ -123,20 +131,21 @@ impl Simulator {
             directory: Directory::new(machine.clone()),
             threads: Vec::new(),
             futexes: Futexes::default(),
-            guest: Guest::new(&settings),
+            processes: vec![Process::first(Guest::new(&settings))],
+            spaces: Spaces::default(),
+            unused: Vec::new(),
+            root_ending: None,
             tally: Tally::new(cores),
             functions: Functions::default(),
             part: Part::new(&settings),
             witness: Witness::new(settings.objects),
             waits: Pending::default(),
             free: Free::new(&settings.free),
-            shared: Shared::default(),
             chaos: settings
                 .chaos
                 .then(|| Box::new(Chaos::new(settings.seed, machine.time_slice))),
-            tables: (0..cores).map(|_| None).collect(),
+            tables: Tables::new(cores),
             me: 0,
-            alive: 0,
             expected: None,
             forced: 0,
             unordered: 0,
@@ -146,13 +155,12 @@ impl Simulator {
             finished: false,
             fire_at: None,
             outside: None,
-            prepared_for_threads: false,
-            children: Vec::new(),
             created: 0,
             newest: 0,
             prefetched_from: Vec::new(),
             settings,
         });
+        simulator.spaces.begin(None);
         simulator.free_addresses();
         // Release: pairs with the load in `simulator`.
         SIMULATOR.store(Box::into_raw(simulator), Ordering::Release);
@@ -185,18 +193,16 @@ impl Simulator {
         let first = self.threads.is_empty();
         let held = self.chaos.as_mut().map_or(0, |chaos| chaos.birth(thread));
         let now = if first { 0 } else { self.now() + held };
-        while self.threads.len() <= thread {
-            let mut none = Thread::new(0);
-            none.state = State::Gone;
-            self.threads.push(none);
-        }
+        let process = self.process();
+        self.room_for(thread);
         let affinity = self.threads[self.me].affinity.clone();
-        self.threads[thread] = Thread::new(now);
+        self.threads[thread] = Thread::new(now, process);
         self.threads[thread].affinity = affinity;
         let Expected { clear_tid, after } = self.expected.take().unwrap_or_default();
         self.threads[thread].clear_tid = clear_tid;
         self.threads[thread].after = after;
-        self.alive += 1;
+        self.processes[process].alive += 1;
+        self.processes[process].threads += 1;
         self.created += 1;
         self.newest = thread;
         self.schedule.place(&mut self.threads, thread, now);
@@ -208,6 +214,15 @@ impl Simulator {
             OWNER.store(thread as u32 + 1, Ordering::SeqCst);
         } else {
             self.update_limit();
+        }
+    }
+
+    /// There is a place for a thread of this number.
+    pub(crate) fn room_for(&mut self, thread: usize) {
+        while self.threads.len() <= thread {
+            let mut none = Thread::new(0, 0);
+            none.state = State::Gone;
+            self.threads.push(none);
         }
     }
 
@@ -239,8 +254,13 @@ impl Simulator {
         self.settle();
         self.tally.gone(thread, self.threads[thread].time);
         self.forget_calls(thread);
-        self.alive = self.alive.saturating_sub(1);
-        if self.alive > 0 {
+        let process = &mut self.processes[self.threads[thread].process];
+        process.alive = process.alive.saturating_sub(1);
+        if self
+            .threads
+            .iter()
+            .any(|thread| thread.state != State::Gone)
+        {
             self.hand_over();
         }
     }
@@ -250,7 +270,22 @@ impl Simulator {
         if self.threads[thread].state == State::Gone {
             return;
         }
-        let clear_tid = self.threads[thread].clear_tid;
+        let (clear_tid, process) = (self.threads[thread].clear_tid, self.threads[thread].process);
+        self.remove_thread(thread);
+        let alive = &mut self.processes[process].alive;
+        *alive = alive.saturating_sub(1);
+        crate::plugin::futex::thread_exited(self, thread, clear_tid);
+    }
+
+    /// A thread is no more, wherever it stands.
+    pub(crate) fn remove_thread(&mut self, thread: usize) {
+        self.forget_sleep(thread);
+        self.stop_spin(thread);
+        if let State::Host(_) = self.threads[thread].state {
+            let now = self.latest();
+            self.schedule
+                .wake(&mut self.threads, thread, now, Woken::Woken);
+        }
         self.schedule.end(&mut self.threads, thread);
         if let Some(line) = self.threads[thread].pending.take() {
             self.waits.withdraw(line);
@@ -258,13 +293,6 @@ impl Simulator {
         self.settle();
         self.tally.gone(thread, self.threads[thread].time);
         self.forget_calls(thread);
-        self.alive = self.alive.saturating_sub(1);
-        crate::plugin::futex::thread_exited(self, clear_tid);
-    }
-
-    /// How many threads have not ended.
-    pub(crate) fn alive(&self) -> usize {
-        self.alive
     }
 
     /// Notes the clock of the thread that has the turn.
@@ -275,7 +303,7 @@ impl Simulator {
     }
 
     /// Tells the tally which threads have come to a core or left it.
-    fn settle(&mut self) {
+    pub(crate) fn settle(&mut self) {
         for change in self.schedule.changes() {
             match change.core {
                 Some(core) => self.tally.on(change.thread, core, change.at),
@@ -311,6 +339,10 @@ impl Simulator {
                 self.tally.settle(thread, self.threads[thread].time);
             }
         }
+        let how = match how {
+            Ending::Exit(_) | Ending::Signal(_) => self.root_ending.unwrap_or(how),
+            how => how,
+        };
         let exit_code = match how {
             Ending::Exit(status) => status,
             Ending::Signal(number) => 128 + number,
@@ -323,15 +355,20 @@ impl Simulator {
             _ => Vec::new(),
         };
         let free_lines: Vec<u64> = self.free.lines().collect();
-        let maps = std::fs::read_to_string("/proc/self/maps").unwrap_or_default();
-        let program = qemu::program()
-            .unwrap_or_else(|| String::from_utf8_lossy(&self.guest.emulator.program).into_owned());
+        let maps = self.all_maps();
+        if self.processes[0].program.is_empty() {
+            // There is no other process: it would have the name.
+            self.processes[0].name();
+        }
+        let root = &self.processes[0];
+        let processes: Vec<_> = self.processes.iter().map(Process::on_machine).collect();
         let written = report::write(
             &self.settings.result,
             &report::Snapshot {
-                pid: std::process::id(),
-                parent: std::os::unix::process::parent_id(),
-                program: &program,
+                pid: root.pid,
+                parent: root.parent,
+                program: &root.program,
+                processes: &processes,
                 machine: &self.settings.machine.name,
                 cores: self.settings.machine.cores,
                 megahertz: self.settings.machine.megahertz,
@@ -351,17 +388,17 @@ impl Simulator {
                 not_reproducible: &self.not_reproducible,
                 forced: self.forced,
                 unordered: self.unordered,
-                children: &self.children,
                 interleaving: self.chaos.as_ref().map(|chaos| chaos.interleaving()),
                 top_lines: self.settings.top_lines,
                 free: self.free.met(),
                 free_lines: &free_lines,
-                shared: &self.shared,
+                spaces: &self.spaces,
                 tally: &self.tally,
                 witness: &self.witness,
             },
         );
-        if let Err(error) = written {
+        // Whoever wanted it may have gone when the first process ended.
+        if let (Err(error), None) = (written, self.root_ending) {
             crate::plugin::fatal(&format!(
                 "cannot write the result to {}: {error}",
                 self.settings.result.display()
@@ -374,13 +411,17 @@ impl Simulator {
         let describe = |thread: usize| {
             let state = &self.threads[thread];
             let (why, address) = match state.state {
-                State::Sleeping(Sleep::Futex(address)) => ("futex".to_owned(), address),
+                State::Sleeping(Sleep::Futex(place)) => {
+                    ("futex".to_owned(), self.spaces.shown(place).0)
+                }
+                State::Sleeping(Sleep::Child) => ("the end of a child".to_owned(), 0),
                 State::Sleeping(_) => ("time".to_owned(), 0),
                 State::Host(number) => (format!("system call {number}"), 0),
                 State::Spinning => {
                     let line = state.spin.as_ref().and_then(|spin| spin.lines.first());
                     let size = self.settings.machine.line_size;
-                    ("spinning".to_owned(), line.map_or(0, |line| line * size))
+                    let shown = |line: &u64| self.spaces.shown(line * size).0;
+                    ("spinning".to_owned(), line.map_or(0, shown))
                 }
                 State::Ready(_) | State::Waiting | State::Gone => return None,
             };

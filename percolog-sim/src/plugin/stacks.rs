@@ -54,8 +54,10 @@ pub(crate) struct Stacks {
     taken: Vec<Stack>,
     /// How many of them for each [`Purpose`].
     counts: [usize; 2],
-    /// Pages of stacks that can be read, each in the place that its number gives.
+    /// Pages of stacks that can be read, each in the place that its number gives, with the process.
     readable: Box<[u64; PAGES]>,
+    /// The process whose memory is read.
+    process: usize,
 }
 
 impl Default for Stacks {
@@ -65,6 +67,7 @@ impl Default for Stacks {
             taken: Vec::new(),
             counts: [0; 2],
             readable: Box::new([u64::MAX; PAGES]),
+            process: 0,
         }
     }
 }
@@ -132,19 +135,26 @@ impl Stacks {
         self.taken.get(number as usize)
     }
 
+    /// From now on it is this process whose memory is read.
+    pub(crate) fn in_process(&mut self, process: usize) {
+        self.process = process;
+    }
+
     /// Something was unmapped: what could be read may be gone.
     pub(crate) fn unmapped(&mut self) {
         self.readable.fill(u64::MAX);
     }
 
     fn is_readable(&mut self, page: u64) -> bool {
+        const PAGE_BITS: u32 = 52;
+        let key = page ^ (self.process as u64) << PAGE_BITS;
         let place = &mut self.readable[page as usize % PAGES];
-        if *place == page {
+        if *place == key {
             return true;
         }
         let readable = memory::read(page.wrapping_mul(PAGE), &mut [0]);
         if readable {
-            *place = page;
+            *place = key;
         }
         readable
     }

@@ -19,8 +19,8 @@
 use crate::model::Ticks;
 use crate::plugin::allocations::Block;
 use crate::plugin::architecture;
-use crate::plugin::arrivals;
 use crate::plugin::baton;
+use crate::plugin::children::{self, Wait};
 use crate::plugin::clock::{self, Rest};
 use crate::plugin::fatal;
 use crate::plugin::files;
@@ -28,16 +28,16 @@ use crate::plugin::follow;
 use crate::plugin::futex;
 use crate::plugin::guest;
 use crate::plugin::interrupts;
-use crate::plugin::killed;
 use crate::plugin::kind::{self, Kind};
 use crate::plugin::mappings;
 use crate::plugin::marks::{self, MARK};
 use crate::plugin::memory;
 use crate::plugin::numbers as n;
+use crate::plugin::processes::{self, Child};
 use crate::plugin::ready;
 use crate::plugin::registers::{Kept, Registers};
 use crate::plugin::report::Ending;
-use crate::plugin::simulator::Simulator;
+use crate::plugin::simulator::{KILLED, Simulator};
 use crate::plugin::stacks::StackId;
 use crate::plugin::thread::Sleep;
 
@@ -141,9 +141,23 @@ pub(crate) enum Then {
         anonymous: Option<Option<StackId>>,
     },
     /// The process was forked: there are two of it now.
-    Forked,
-    /// The program was not replaced, or a signal was not fatal: the simulation goes on.
+    Forked(Child),
+    /// A signal was not fatal: the simulation goes on.
     Survived,
+    /// The program was not replaced by another after all.
+    Executed {
+        /// Whether that one would have been simulated.
+        is_simulated: bool,
+    },
+    /// A process of the machine was killed.
+    Killed(usize),
+    /// The guest goes on waiting for a child.
+    Wait(Wait),
+    /// The host may have told of a child that has ended.
+    Reaped {
+        /// Where, if that is not the result.
+        information: u64,
+    },
 }
 
 /// Guest memory below the red zone of a stack, as it was before something was written there.
@@ -296,8 +310,11 @@ pub(crate) fn before(sim: &mut Simulator, regs: &mut Registers, pc: u64) {
         then: change.then,
         interrupted: false,
     });
-    if change.blocks {
-        sim.leave(Sleep::Host(call.number as i64));
+    match change.then {
+        Then::Forked(child) => sim.threads[child.thread].after = sim.threads[me].after.clone(),
+        Then::Executed { is_simulated } => sim.execute(is_simulated),
+        _ if change.blocks => sim.leave(Sleep::Host(call.number as i64)),
+        _ => {}
     }
 }
 
@@ -307,7 +324,9 @@ pub(crate) fn before(sim: &mut Simulator, regs: &mut Registers, pc: u64) {
 fn prepare_for_threads(sim: &mut Simulator, result: i64) -> Option<Change> {
     /// `MAP_SHARED | MAP_ANONYMOUS`.
     const SHARED: u64 = 0x21;
-    if sim.alive() != 1 || std::mem::replace(&mut sim.prepared_for_threads, true) {
+    let process = sim.process();
+    if sim.alive() != 1 || std::mem::replace(&mut sim.processes[process].prepared_for_threads, true)
+    {
         return None;
     }
     let arguments = [0, 4096, 0, SHARED, u64::MAX, 0];
@@ -382,21 +401,35 @@ pub(crate) fn after(sim: &mut Simulator, thread: usize, regs: &mut Registers) {
             }
             return;
         }
-        Then::Forked => {
-            if result == 0 {
-                let alone = sim.alive() == 1;
-                sim.guest.forked(alone);
-                arrivals::forget();
-                killed::forked();
-                sim.forked();
-            } else {
+        Then::Forked(child) => {
+            // The child itself has nothing left to do.
+            if result != 0 {
+                sim.end_fork(child, u32::try_from(result).ok());
                 sim.resume();
             }
             return;
         }
-        Then::Survived => {
-            sim.guest.emulator.stays();
+        Then::Survived | Then::Executed { .. } => {
+            sim.guest().emulator.stays();
             sim.resume();
+            return;
+        }
+        Then::Killed(process) => {
+            if result == 0 {
+                sim.end_process(process, Ending::Signal(KILLED));
+            }
+            return;
+        }
+        Then::Wait(wait) if has_turn && !pending.interrupted => children::wait_on(sim, wait),
+        Then::Wait(_) => n::EINTR,
+        Then::Reaped { information } => {
+            let pid = match information {
+                0 => u32::try_from(result).ok(),
+                at => memory::read_u32(at.wrapping_add(SIGINFO_PID)),
+            };
+            if has_turn && let Some(pid) = pid.filter(|&pid| pid != 0 && result >= 0) {
+                sim.reaped(pid);
+            }
             return;
         }
         Then::Mapped {
@@ -406,11 +439,12 @@ pub(crate) fn after(sim: &mut Simulator, thread: usize, regs: &mut Registers) {
         } => {
             // Addresses are positive numbers, and errors are not.
             if let Ok(start @ 1..) = u64::try_from(result) {
-                if let Some(stack) = anonymous {
-                    sim.witness.mappings.give(Block { start, size, stack });
-                }
                 if shared {
                     sim.note_shared(start, size);
+                }
+                if let Some(stack) = anonymous {
+                    let start = sim.place(start);
+                    sim.witness.mappings.give(Block { start, size, stack });
                 }
             }
             return;
@@ -527,14 +561,15 @@ fn decide(sim: &mut Simulator, call: &Call, regs: &Registers, pc: u64) -> Step {
         n::EXECVE | n::EXECVEAT => follow::execute(sim, call),
         n::EXIT => {
             if sim.alive() <= 1 {
-                sim.finish(Ending::Exit(first as u8 as i32));
+                sim.end_this_process(Ending::Exit(first as u8 as i32));
             }
             Step::Quick
         }
         n::EXIT_GROUP => {
-            sim.finish(Ending::Exit(first as u8 as i32));
-            baton::set_ending(true);
-            sim.drain();
+            if !sim.end_this_process(Ending::Exit(first as u8 as i32)) {
+                baton::set_ending(true);
+                sim.drain();
+            }
             Step::Quick
         }
 
@@ -542,16 +577,14 @@ fn decide(sim: &mut Simulator, call: &Call, regs: &Registers, pc: u64) -> Step {
         n::SETREUID | n::SETRESUID => becomes(sim, second),
 
         n::RT_SIGACTION => {
-            sim.guest.note_handler(first, second);
+            sim.guest().note_handler(first, second);
             Step::Quick
         }
         n::KILL | n::TKILL => signal(sim, first as i32, second),
         n::TGKILL => signal(sim, second as i32, third),
 
-        n::WAIT4 | n::WAITID => {
-            sim.unreproducible("waiting for other processes");
-            Step::Blocks
-        }
+        n::WAIT4 => children::wait4(sim, call),
+        n::WAITID => children::waitid(sim, call),
         n::PAUSE | n::RT_SIGSUSPEND | n::RT_SIGTIMEDWAIT => {
             sim.unreproducible("waiting for signals");
             Step::Blocks
@@ -590,6 +623,9 @@ fn is_quick_and_new(number: u64) -> bool {
     matches!(number, 424 | 425 | 427..=440 | 442..=448 | 450..=453)
 }
 
+/// Where a `siginfo_t` has the number of a child.
+const SIGINFO_PID: u64 = 12;
+
 /// `ARCH_SET_FS`
 const SET_FS: u64 = 0x1002;
 const CLONE_VM: u64 = 0x100;
@@ -602,7 +638,7 @@ fn clone(sim: &mut Simulator, call: &Call) -> Step {
     if flags & CLONE_VM == 0 || flags & CLONE_VFORK != 0 {
         return fork(sim);
     }
-    if sim.guest.is_child_of_threads() {
+    if sim.guest().is_child_of_threads() {
         // QEMU's list of threads for plugins still has those of the parent, and ends the process when one of their
         // numbers is used again.
         sim.unsimulated(
@@ -636,15 +672,26 @@ fn clone(sim: &mut Simulator, call: &Call) -> Step {
 
 /// The emulator forks for real, `vfork` too; it waits for all other threads to be outside translated code.
 fn fork(sim: &mut Simulator) -> Step {
+    let child = sim.begin_fork();
     sim.drain();
-    Step::Changed(Change::followed_by(Then::Forked))
+    Step::Changed(Change::followed_by(Then::Forked(child)))
 }
 
 /// A signal to somebody. One that ends this process does so without a word from the emulator, so the result is written
 /// now.
 fn signal(sim: &mut Simulator, to: i32, signal: u64) -> Step {
-    let own = to == std::process::id() as i32 || sim.threads.iter().any(|thread| thread.tid == to);
-    if !own || !sim.guest.is_fatal(signal) {
+    let this = sim.process();
+    let own = to == std::process::id() as i32
+        || sim
+            .threads
+            .iter()
+            .any(|thread| thread.tid == to && thread.process == this);
+    let other = u32::try_from(to).ok().and_then(|pid| sim.process_of(pid));
+    if let Some(process) = other.filter(|_| !own && signal == KILLED as u64) {
+        return Step::Changed(Change::followed_by(Then::Killed(process)));
+    }
+    // Where others go on, this process says that it is over when the signal has come.
+    if !own || !sim.guest().is_fatal(signal) || processes::are_several() {
         return Step::Quick;
     }
     sim.finish(Ending::Signal(signal as i32));

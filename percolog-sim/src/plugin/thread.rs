@@ -12,6 +12,8 @@ pub(crate) enum Sleep {
     Futex(u64),
     /// It waits for simulated time to pass.
     Time,
+    /// It waits until a child of its process ends.
+    Child,
     /// It is in this system call of the host.
     Host(i64),
 }
@@ -87,9 +89,11 @@ pub(crate) struct Ask {
     pub(crate) line: u64,
 }
 
-/// A thread of the guest; its index is QEMU's number of its virtual processor.
+/// A thread of the guest.
 #[derive(Debug)]
 pub(crate) struct Thread {
+    /// The process that it belongs to.
+    pub(crate) process: usize,
     /// The thread's number, in the host and in the guest.
     pub(crate) tid: i32,
     /// The core that it has, or had last.
@@ -168,9 +172,15 @@ pub(crate) enum Fix {
 }
 
 impl Thread {
-    /// A thread that begins at this time.
-    pub(crate) fn new(time: Ticks) -> Self {
+    /// Whether it sleeps until a child of its process ends.
+    pub(crate) fn waits_for_child(&self) -> bool {
+        self.state == State::Sleeping(Sleep::Child)
+    }
+
+    /// A thread of a process that begins at this time.
+    pub(crate) fn new(time: Ticks, process: usize) -> Self {
         Thread {
+            process,
             tid: 0,
             core: None,
             time,

@@ -285,7 +285,7 @@ with_state!(
 
 extern "C" fn asked(vcpu: c_uint, question: &'static Question, state: *mut u64) {
     baton::set_state(state);
-    if gate(vcpu as usize, state) == Gate::LetGo {
+    if gate(vcpu, state) == Gate::LetGo {
         return;
     }
     // SAFETY: the caller has the turn, and the state is what the callback found.
@@ -305,7 +305,7 @@ extern "C" fn asked(vcpu: c_uint, question: &'static Question, state: *mut u64) 
 
 extern "C" fn answered(vcpu: c_uint, question: &'static Question, state: *mut u64) {
     baton::set_state(state);
-    if gate(vcpu as usize, state) == Gate::LetGo {
+    if gate(vcpu, state) == Gate::LetGo {
         return;
     }
     // SAFETY: the caller has the turn, and the state is what the callback found.
@@ -330,7 +330,7 @@ extern "C" fn answered(vcpu: c_uint, question: &'static Question, state: *mut u6
 
 extern "C" fn counter_read(vcpu: c_uint, _data: *mut c_void, state: *mut u64) {
     baton::set_state(state);
-    if gate(vcpu as usize, state) == Gate::Open {
+    if gate(vcpu, state) == Gate::Open {
         // SAFETY: the caller has the turn.
         let simulator = unsafe { simulator() };
         simulator.unreproducible("the processor's counter, which shows the host's time");
@@ -339,7 +339,7 @@ extern "C" fn counter_read(vcpu: c_uint, _data: *mut c_void, state: *mut u64) {
 
 extern "C" fn fenced(vcpu: c_uint, ahead: &'static Ticks, state: *mut u64) {
     baton::set_state(state);
-    if gate(vcpu as usize, state) == Gate::LetGo {
+    if gate(vcpu, state) == Gate::LetGo {
         return;
     }
     // SAFETY: the caller has the turn.

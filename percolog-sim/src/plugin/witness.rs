@@ -8,6 +8,7 @@ use crate::plugin::allocations::{Block, Blocks};
 use crate::plugin::architecture::layout;
 use crate::plugin::registers::Registers;
 use crate::plugin::report::{Json, LineHasher};
+use crate::plugin::spaces::Spaces;
 use crate::plugin::stacks::{Purpose, StackId, Stacks};
 
 /// As many chains of callers are kept for an instruction at a line.
@@ -32,8 +33,8 @@ struct Seen {
     block: Most<Option<Block>>,
     /// The mapping, likewise.
     mapping: Most<Option<Block>>,
-    /// The address that was touched most.
-    address: Most<u64>,
+    /// The place that was touched most.
+    place: Most<u64>,
     /// Whether most of what was touched lay on the stack of the thread that touched it.
     on_stack: Most<bool>,
     chains: Vec<Chain>,
@@ -46,12 +47,13 @@ impl Seen {
 }
 
 /// Whether an address lies on the stack that has this stack pointer, near its end.
-fn is_on_stack(address: u64, stack: u64) -> bool {
+fn is_on_stack(place: u64, stack: u64) -> bool {
     /// Functions may use so many bytes below.
     const RED_ZONE: u64 = 128;
     /// What lies farther up may be something else.
     const NEAR: u64 = 64 << 10;
-    address.wrapping_sub(stack.wrapping_sub(RED_ZONE)) < NEAR
+    Spaces::is_private(place)
+        && Spaces::bare(place).wrapping_sub(stack.wrapping_sub(RED_ZONE)) < NEAR
 }
 
 /// An instruction, and who called the function that it is in.
@@ -92,23 +94,25 @@ impl Witness {
         }
     }
 
-    /// The line had to come, or to be taken from others, because the instruction at `pc` is about to access `address`.
+    /// The line had to come, or to be taken from others, because the instruction at `pc` is about to access the first of these places. The
+    /// others are those from which its process has inherited what lies there, the nearest first.
     pub(crate) fn event(
         &mut self,
         line: u64,
-        address: u64,
+        places: &[u64],
         pc: u64,
         write: bool,
         registers: &Registers,
     ) {
-        if !self.enabled {
+        let Some(&place) = places.first().filter(|_| self.enabled) else {
             return;
-        }
+        };
         let seen = self.lines.entry(line).or_default();
-        seen.address.vote(address);
-        seen.on_stack.vote(is_on_stack(address, registers.stack()));
-        seen.block.vote(self.blocks.at(address));
-        seen.mapping.vote(self.mappings.at(address));
+        let find = |blocks: &Blocks| places.iter().find_map(|&place| blocks.at(place));
+        seen.place.vote(place);
+        seen.on_stack.vote(is_on_stack(place, registers.stack()));
+        seen.block.vote(find(&self.blocks));
+        seen.mapping.vote(find(&self.mappings));
         let stack = self
             .stacks
             .number(pc, registers, Purpose::Access, || seen.has_room(pc));
@@ -145,11 +149,11 @@ impl Witness {
     }
 
     /// What was seen of a line, as the fields of an object.
-    pub(crate) fn line(&self, json: &mut Json, line: u64) {
+    pub(crate) fn line(&self, json: &mut Json, spaces: &Spaces, line: u64) {
         let Some(seen) = self.lines.get(&line) else {
             return;
         };
-        json.number("touched", seen.address.leads);
+        json.number("touched", spaces.shown(seen.place.leads).0);
         if seen.on_stack.leads {
             json.key("on_stack");
             json.literal("true");
@@ -162,7 +166,7 @@ impl Witness {
             let Some(block) = block else { continue };
             json.key(key);
             json.open('{');
-            json.number("address", block.start);
+            json.number("address", spaces.shown(block.start).0);
             json.number("size", block.size);
             if let Some(stack) = block.stack {
                 json.number("stack", u64::from(stack));
@@ -235,15 +239,15 @@ mod tests {
         let mut registers = unsafe { Registers::new(values.as_mut_ptr()) };
         let mut witness = Witness::new(true);
         registers.set(Register::Rdi, 64);
-        let request = witness.blocks.called(Kind::Size, &registers, || None);
+        let request = witness.blocks.called(Kind::Size, &registers, 0, || None);
         let request = request.expect("it gives something");
-        witness.blocks.returned(&request, 0x1000);
-        witness.event(0x40, 0x1008, 0x99, true, &registers);
+        witness.blocks.returned(&request, 0x1000, 0);
+        witness.event(0x40, &[0x1008], 0x99, true, &registers);
         registers.set(Register::Rdi, 0x1000);
-        let _ = witness.blocks.called(Kind::Free, &registers, || None);
+        let _ = witness.blocks.called(Kind::Free, &registers, 0, || None);
         let mut json = Json::default();
         json.open('{');
-        witness.line(&mut json, 0x40);
+        witness.line(&mut json, &Spaces::default(), 0x40);
         assert!(
             json.into_text()
                 .contains("\"block\":{\"address\":4096,\"size\":64}")

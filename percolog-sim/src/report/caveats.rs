@@ -131,6 +131,14 @@ impl SharedMemory {
     }
 }
 
+/// What memory that processes can share is, by what the kernel calls it, without the folder of a file.
+pub(super) fn mapped(mapped: &str) -> String {
+    let is_file = !["/dev/zero", "/SYSV", "/memfd:"]
+        .iter()
+        .any(|none| mapped.starts_with(none));
+    name(if is_file { short(mapped) } else { mapped })
+}
+
 /// What a mapping is, by what the kernel calls it.
 fn name(mapped: &str) -> String {
     let mapped = mapped.strip_suffix(" (deleted)").unwrap_or(mapped);
@@ -173,7 +181,7 @@ pub(super) fn of(run: &Run, shared: &[SharedMemory]) -> Vec<Caveat> {
         say(
             CaveatKind::SharedMemory,
             format!(
-                "{}; each process is simulated by itself, so lines that go from one to another are not seen and cost nothing here",
+                "{}; each of them runs on a machine of its own, so lines that go from one to another are not seen and cost nothing here",
                 what.join(", ")
             ),
         );
@@ -196,11 +204,16 @@ pub(super) fn of(run: &Run, shared: &[SharedMemory]) -> Vec<Caveat> {
         };
         say(CaveatKind::EndedEarly, format!("{many}{text}"));
     }
-    let most = run.processes.iter().map(|process| process.threads).max();
-    if run.machine.cores > 1 && most == Some(1) && shared.is_empty() {
-        let who = match run.processes.len() {
-            1 => "the program had one thread".to_owned(),
-            many => format!("none of the {many} programs that were run had more than one thread"),
+    if run.machine.cores > 1 && shared.is_empty() && run.processes.iter().all(is_alone) {
+        let many = run
+            .processes
+            .iter()
+            .map(|machine| machine.processes.len().max(1));
+        let who = match many.sum::<usize>() {
+            0 | 1 => "the program had one thread".to_owned(),
+            many => format!(
+                "none of the {many} processes had more than one thread or memory that another uses"
+            ),
         };
         say(
             CaveatKind::OneThread,
@@ -210,9 +223,27 @@ pub(super) fn of(run: &Run, shared: &[SharedMemory]) -> Vec<Caveat> {
     caveats
 }
 
+/// Whether no two threads of a machine have memory in common.
+fn is_alone(machine: &ProcessResult) -> bool {
+    let threads = machine.processes.iter().map(|process| process.threads);
+    let has_others = machine.processes.len() > 1 && !machine.shared.is_empty();
+    !has_others && threads.max().unwrap_or(machine.threads) <= 1
+}
+
 /// What cut processes short, and how many each.
 fn early(run: &Run) -> BTreeMap<String, u64> {
     let mut endings = BTreeMap::new();
+    let forked = run.processes.iter().flat_map(|machine| {
+        let killed = machine.processes.iter().skip(1).filter(|of| of.signal != 0);
+        killed.map(|of| (short(&machine.program).escape_debug(), of.signal))
+    });
+    for (program, signal) in forked {
+        *endings
+            .entry(format!(
+                "{program} was killed by signal {signal}; its figures end there"
+            ))
+            .or_default() += 1;
+    }
     for process in &run.processes {
         let how = match process.ending {
             Ending::Signal => match signal(process) {

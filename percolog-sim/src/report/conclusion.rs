@@ -24,7 +24,7 @@ impl Summary {
         let within = if self.shared_memory.is_empty() {
             ""
         } else {
-            " within any process"
+            " on any machine"
         };
         let all: u64 = self.processes.iter().map(|process| process.transfers).sum();
         let others = match all.saturating_sub(self.process.transfers) {
@@ -64,7 +64,7 @@ impl Summary {
         let times = speedup.map_or_else(String::new, |speedup| format!(" ({speedup:.1} times)"));
         if !self.is_contended() {
             if !self.shared_memory.is_empty() {
-                return "Whether anything is contended is not known: processes share memory, and each was simulated by itself."
+                return "Whether anything is contended is not known: processes on machines of their own share memory."
                     .to_owned();
             }
             return match efficiency {

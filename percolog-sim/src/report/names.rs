@@ -26,6 +26,9 @@ impl LineSummary {
         if self.label.is_some() {
             parts.push(self.memory.clone());
         }
+        if let Some(process) = self.process {
+            parts.push(format!("of process {process}"));
+        }
         let Some(object) = &self.object else {
             parts.push(format!("at {:#x}", self.address));
             return parts.join(", ");

@@ -118,8 +118,10 @@ pub struct ProcessSummary {
     pub ending: Ending,
     /// Its status, or the signal that killed it.
     pub exit_code: i32,
-    /// Its threads.
+    /// Its threads, and those of the processes that were forked from it and stayed on its machine.
     pub threads: u64,
+    /// How many processes these are.
+    pub processes: u64,
     /// The instructions they executed.
     pub instructions: u64,
     /// Simulated nanoseconds.
@@ -208,6 +210,10 @@ pub struct OneCore {
 pub struct LineSummary {
     /// Its address.
     pub address: u64,
+    /// The process that it belongs to, counted in the order in which they were forked; nothing for the first (0), and for memory that
+    /// processes share.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub process: Option<u32>,
     /// The variables in it, or the kind of memory.
     pub memory: String,
     /// What the program calls it.
@@ -531,6 +537,7 @@ fn process_summary(process: &ProcessResult) -> ProcessSummary {
             _ => process.exit_code,
         },
         threads: process.threads,
+        processes: process.processes.len().max(1) as u64,
         instructions: process.instructions,
         elapsed_ns: nanoseconds(process, process.elapsed),
         transfers: process.whole.transfers(),
@@ -555,10 +562,9 @@ fn unsimulated(run: &Run) -> Vec<String> {
     let lost = run
         .processes
         .iter()
-        .flat_map(|process| &process.children)
-        .filter(|child| !known.contains(child))
-        .collect::<HashSet<_>>()
-        .len();
+        .flat_map(|machine| &machine.processes)
+        .filter(|process| process.executed != 0 && !known.contains(&process.pid))
+        .count();
     if !known.is_empty() && !known.contains(&run.first) {
         all.push("the process that was started first, which left no result".to_owned());
     }
@@ -581,7 +587,11 @@ fn line_summary(
 ) -> LineSummary {
     LineSummary {
         address: line.line,
-        memory: symbols.memory(line.line, process.line_size.max(1)),
+        process: line.process,
+        memory: match &line.file {
+            Some(file) => caveats::mapped(file),
+            None => symbols.memory(line.line, process.line_size.max(1)),
+        },
         label: line.label.clone(),
         totals: totals(process, &line.counts),
         share: share(line.counts.stall, stall),

@@ -250,6 +250,9 @@ impl Simulation {
             .keys_are_for_the_guest
             .then(process::KeysAreForTheGuest::new);
         let mut child = command.spawn().map_err(start)?;
+        if let Some(keys) = &keys {
+            keys.of(&child);
+        }
         let (status, timed_out) = process::wait(&mut child, self.timeout).map_err(start)?;
         drop(keys);
         drop(cpu);

@@ -6,6 +6,7 @@ use std::io;
 #[cfg(target_os = "linux")]
 use std::os::unix::process::CommandExt;
 use std::process::{Child, Command, ExitStatus};
+use std::sync::atomic::{AtomicI32, Ordering};
 #[cfg(target_os = "linux")]
 use std::sync::{Mutex, PoisonError};
 use std::thread;
@@ -188,35 +189,78 @@ fn descendants(process: u32) -> Vec<u32> {
 }
 
 /// While it lives, the interrupt and quit keys do not end this process: they reach the guest, which shares the terminal,
-/// and the result is reported all the same.
+/// and the result is reported all the same. Neither does the guest: a server may end all of its group, to which this process belongs.
 #[derive(Debug)]
 pub(super) struct KeysAreForTheGuest {
-    before: [(libc::c_int, libc::sighandler_t); 2],
+    before: Vec<(libc::c_int, libc::sigaction)>,
 }
+
+/// The process whose request to end is not heeded.
+static GUEST: AtomicI32 = AtomicI32::new(0);
 
 impl KeysAreForTheGuest {
     pub(super) fn new() -> Self {
-        let before = [libc::SIGINT, libc::SIGQUIT].map(|key| {
-            // A handler, not "ignore": a child would inherit the latter.
-            let handler: extern "C" fn(libc::c_int) = nothing;
-            // SAFETY: the handler does nothing, so it may run anywhere.
-            (key, unsafe {
-                libc::signal(key, handler as libc::sighandler_t)
-            })
-        });
+        // Handlers, not "ignore": a child would inherit the latter.
+        let key: extern "C" fn(libc::c_int) = nothing;
+        let end: Handler = ended;
+        let handlers = [
+            (libc::SIGINT, key as libc::sighandler_t, 0),
+            (libc::SIGQUIT, key as libc::sighandler_t, 0),
+            (libc::SIGTERM, end as libc::sighandler_t, libc::SA_SIGINFO),
+        ];
+        let mut before = Vec::new();
+        for (signal, handler, flags) in handlers {
+            // SAFETY: all zeros is an action.
+            let mut new: libc::sigaction = unsafe { std::mem::zeroed() };
+            // SAFETY: as above.
+            let mut old: libc::sigaction = unsafe { std::mem::zeroed() };
+            new.sa_sigaction = handler;
+            new.sa_flags = flags | libc::SA_RESTART;
+            // SAFETY: both actions are valid, and the handlers do what handlers may do.
+            if unsafe { libc::sigaction(signal, &raw const new, &raw mut old) } == 0 {
+                before.push((signal, old));
+            }
+        }
         Self { before }
+    }
+
+    /// This is the guest.
+    pub(super) fn of(&self, guest: &Child) {
+        // Relaxed: the handler reads the number alone.
+        GUEST.store(guest.id() as i32, Ordering::Relaxed);
     }
 }
 
+type Handler = extern "C" fn(libc::c_int, *const libc::siginfo_t, *const libc::c_void);
+
 extern "C" fn nothing(_signal: libc::c_int) {}
+
+/// Somebody wants this process to end.
+extern "C" fn ended(
+    signal: libc::c_int,
+    information: *const libc::siginfo_t,
+    _context: *const libc::c_void,
+) {
+    // SAFETY: the kernel gives what it says, and who has sent the signal is part of it.
+    let sender = unsafe { (*information).si_pid() };
+    // Relaxed: see `KeysAreForTheGuest::of`.
+    let guest = GUEST.load(Ordering::Relaxed);
+    if guest == 0 || sender != guest {
+        // SAFETY: both may be called in a handler. The signal comes when this handler returns.
+        unsafe {
+            libc::signal(signal, libc::SIG_DFL);
+            libc::raise(signal);
+        }
+    }
+}
 
 impl Drop for KeysAreForTheGuest {
     fn drop(&mut self) {
-        for (key, before) in self.before {
-            if before != libc::SIG_ERR {
-                // SAFETY: this is what was there before.
-                unsafe { libc::signal(key, before) };
-            }
+        for (signal, before) in &self.before {
+            // SAFETY: this is what was there before.
+            unsafe { libc::sigaction(*signal, before, std::ptr::null_mut()) };
         }
+        // Relaxed: as above.
+        GUEST.store(0, Ordering::Relaxed);
     }
 }

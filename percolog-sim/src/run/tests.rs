@@ -75,7 +75,14 @@ fn the_report_is_about_the_region_or_the_busiest_process() {
 #[test]
 fn a_child_without_a_result_ran_unsimulated() {
     let mut parent = process(10, 5, 0, 0);
-    parent.children = vec![11, 12];
+    let left = |pid| crate::raw::OnMachine {
+        pid,
+        parent: 10,
+        threads: 1,
+        executed: 1,
+        signal: 0,
+    };
+    parent.processes = vec![left(11), left(12)];
     let summary = run_of(vec![parent.clone(), process(11, 1, 0, 0)]).summary();
     assert_eq!(
         summary.unsimulated,

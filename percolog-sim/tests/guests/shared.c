@@ -30,7 +30,7 @@ static void count(long *counter) {
 }
 
 // anonymous, memfd, file, segment, protected: inherited.  opened: each process maps the file by itself.
-// alone: the children do not touch it.  executed: they become another program.  read: nobody may write it.
+// apart: each process maps the file by itself, on a machine of its own.  alone: the children do not touch it.  executed: they become another program.  read: nobody may write it.
 int main(int count_of_arguments, char **arguments) {
     const char *how = arguments[1];
     int processes = atoi(arguments[2]);
@@ -55,6 +55,10 @@ int main(int count_of_arguments, char **arguments) {
         shmctl(segment, IPC_RMID, 0);
         if (counter == (void *)-1) exit(2);
     }
+    if (!strcmp(how, "single")) {
+        count(map(file(name), PROT_READ | PROT_WRITE));
+        return 0;
+    }
     // What the parent has done before the fork counts: the line is in its cache.
     if (counter && strcmp(how, "read")) count(counter);
     for (int i = 0; i < processes; i++) {
@@ -62,6 +66,10 @@ int main(int count_of_arguments, char **arguments) {
         if (!strcmp(how, "alone")) _exit(0);
         if (!strcmp(how, "executed")) {
             execl("/bin/true", "true", (char *)0);
+            _exit(3);
+        }
+        if (!strcmp(how, "apart")) {
+            execl(arguments[0], arguments[0], "single", "0", name, (char *)0);
             _exit(3);
         }
         if (!strcmp(how, "read")) _exit(counter[0] < 0);

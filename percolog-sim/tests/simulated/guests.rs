@@ -140,15 +140,16 @@ fn a_threaded_process_forks() {
         return;
     };
     run.ended(0, "8000 counts, 10 children\n");
-    assert_eq!(run.0.processes.len(), 11, "children are simulated too");
-    for child in run
-        .0
-        .processes
-        .iter()
-        .filter(|process| process.pid != run.0.first)
-    {
-        assert_eq!(child.parent, run.0.first);
-        assert_eq!(child.ending, Ending::Exit);
+    assert_eq!(run.0.processes.len(), 1, "all run on one machine");
+    let first = run.first();
+    assert_eq!(first.ending, Ending::Exit);
+    assert_eq!(first.threads, 5 + 10);
+    let [_, children @ ..] = &first.processes[..] else {
+        panic!("{:?}", first.processes);
+    };
+    assert_eq!(children.len(), 10);
+    for child in children {
+        assert_eq!((child.parent, child.threads), (run.0.first, 1));
     }
 }
 
@@ -341,11 +342,10 @@ fn executed_programs_are_followed() {
              script {name}/script one two words\nscript: 6\nmyself again\n"
         ),
     );
-    assert_eq!(
-        run.count(Ending::Exec),
-        5,
-        "this one and four children became others"
-    );
+    assert_eq!(run.count(Ending::Exec), 1, "this one became another");
+    let mine = &run.0.processes[0].processes;
+    let others = mine.iter().filter(|process| process.executed != 0);
+    assert_eq!(others.count(), 5, "and so did four children");
     assert_eq!(run.count(Ending::Exit), 5, "which ended, simulated");
 
     let run = guest.run(on_48_cores().follow(false), &[name]);
@@ -356,7 +356,7 @@ fn executed_programs_are_followed() {
         .iter()
         .flat_map(|process| &process.unsimulated)
         .collect();
-    assert_eq!(unsimulated.len(), 5, "{unsimulated:?}");
+    assert_eq!(unsimulated.len(), 4, "{unsimulated:?}");
     assert_eq!(
         run.count(Ending::Exit),
         0,
@@ -388,30 +388,34 @@ fn go_routines() {
 }
 
 #[test]
-fn memory_that_processes_share_is_named_however_it_came_about() {
+fn memory_that_forked_processes_share_is_the_same_however_it_came_about() {
     let Some(guest) = Guest::compile("shared.c") else {
         return;
     };
     let file = guest.folder().join("counters");
     let file = file.to_str().expect("a name in UTF-8");
-    let named = format!("the file {file}");
-    for (how, name, sharers) in [
-        ("anonymous", "memory without a file", 4),
-        ("protected", "memory without a file", 4),
-        ("memfd", "the memory file counters", 4),
-        ("segment", "a segment of System V's shared memory", 4),
-        ("file", &named, 4),
-        // Here only the children use it.
-        ("opened", &named, 3),
+    for (how, sharers) in [
+        ("anonymous", 4),
+        ("protected", 4),
+        ("memfd", 4),
+        ("segment", 4),
+        ("file", 4),
+        // Here only the children use it, and each maps it by itself.
+        ("opened", 3),
     ] {
-        let summary = guest.run(on_48_cores(), &[how, "3", file]).0.summary();
-        let [shared] = &summary.shared_memory[..] else {
-            panic!("{how}: {:?}", summary.shared_memory);
-        };
-        assert_eq!((shared.name.as_str(), shared.size), (name, 64), "{how}");
-        assert_eq!(shared.processes.len(), sharers, "{how}");
-        assert!(shared.address > 4096, "{how}");
-        assert!(summary.check().is_err(), "{how}");
+        let run = guest.run(on_48_cores(), &[how, "3", file]);
+        assert_eq!(run.0.status.code(), Some(0), "{how}: {}", run.said());
+        let summary = run.0.summary();
+        assert_eq!(summary.shared_memory, [], "{how}");
+        assert_eq!(summary.check(), Ok(()), "{how}");
+        let line = &run.first().lines[0];
+        assert_eq!(line.spans.len(), 1, "{how}: {line:?}");
+        assert!(line.process.is_none(), "{how}: it is nobody's own");
+        assert!(line.line > 4096, "{how}");
+        // The first use is no move, and the parent has used it before there was anybody else.
+        let mine = usize::from(sharers == 4);
+        assert_eq!(line.writers.len() + mine, sharers, "{how}: {line:?}");
+        assert!(run.is_reproducible(), "{how}");
     }
     for (how, processes) in [
         // Nobody else uses it.
@@ -427,5 +431,101 @@ fn memory_that_processes_share_is_named_however_it_came_about() {
         let summary = run.0.summary();
         assert_eq!(summary.shared_memory, [], "{how} {processes}");
         assert_eq!(summary.check(), Ok(()), "{how} {processes}");
+        let writes: u64 = run
+            .first()
+            .lines
+            .iter()
+            .map(|line| line.counts.writes)
+            .sum();
+        assert_eq!(writes, 0, "{how} {processes}");
+    }
+}
+
+#[test]
+fn memory_that_processes_on_machines_of_their_own_share_is_named() {
+    let Some(guest) = Guest::compile("shared.c") else {
+        return;
+    };
+    let file = guest.folder().join("counters");
+    let file = file.to_str().expect("a name in UTF-8");
+    let summary = guest.run(on_48_cores(), &["apart", "3", file]).0.summary();
+    let [shared] = &summary.shared_memory[..] else {
+        panic!("{:?}", summary.shared_memory);
+    };
+    assert_eq!(
+        (shared.name.as_str(), shared.size),
+        (&format!("the file {file}")[..], 64)
+    );
+    assert_eq!(shared.processes.len(), 3);
+    assert!(shared.address > 4096);
+    assert!(summary.check().is_err());
+}
+
+#[test]
+fn processes_on_one_counter_are_as_threads_on_one() {
+    let Some(guest) = Guest::compile("siblings.c") else {
+        return;
+    };
+    // On one chip: with several, the order in which the first come decides how far the line travels ever after.
+    let on_one_chip = || Simulation::new(machine::built_in("s85-24").expect("it is built in"));
+    let figures = |how| {
+        let run = guest.run(on_one_chip(), &[how, "16", "500"]);
+        run.ended(0, "8000\n");
+        assert!(run.is_reproducible(), "{how}");
+        let first = run.first();
+        let line = &first.lines[0];
+        assert_eq!(line.writers.len(), 16, "{how}");
+        assert_eq!(first.region.threads, 16, "{how}");
+        [
+            first.region.elapsed as f64,
+            line.counts.transfers() as f64,
+            line.counts.stall as f64,
+        ]
+    };
+    let (threads, processes) = (figures("threads"), figures("processes"));
+    for (of_threads, of_processes) in threads.into_iter().zip(processes) {
+        let ratio = of_processes / of_threads;
+        assert!((0.97..=1.03).contains(&ratio), "{threads:?} {processes:?}");
+    }
+    assert_eq!(figures("processes"), processes, "each time");
+}
+
+#[test]
+fn processes_lock_wait_die_and_become_others() {
+    let Some(guest) = Guest::compile("processes.c") else {
+        return;
+    };
+    for cores in [1, 3, 48] {
+        let machine = machine::built_in("opteron-48").expect("it is built in");
+        let run = guest.run(
+            Simulation::new(machine.with_cores(cores).expect("it has more")),
+            &[],
+        );
+        run.ended(
+            0,
+            "locks: 400 6\nthreads: 900 0\nown memory: 1 1 0\ndeaths: 1009 1011 1015\nwaits: 0 1 1\nothers: 6 7\n",
+        );
+        let first = run.first();
+        assert_eq!(first.processes.len(), 19, "{:?}", first.processes);
+        let executed = first
+            .processes
+            .iter()
+            .filter(|process| process.executed != 0);
+        assert_eq!(executed.count(), 1);
+        assert_eq!(
+            run.0.processes.len(),
+            2,
+            "the other program has a machine of its own"
+        );
+        // Where nobody moves, no line of a process with one thread does.
+        let alone = first
+            .processes
+            .iter()
+            .filter(|process| process.threads == 1);
+        let alone: Vec<u32> = alone.map(|process| process.pid).collect();
+        for line in first.lines.iter().filter(|_| cores == 48) {
+            let of_one = line.process.is_some_and(|process| alone.contains(&process));
+            assert!(!of_one || line.counts.transfers() == 0, "{line:?}");
+        }
     }
 }

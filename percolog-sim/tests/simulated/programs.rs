@@ -200,6 +200,49 @@ sys.exit(5)
     assert_eq!(first(&run).threads, 9);
 }
 
+/// What the contended lines of the first machine are called, and who uses them.
+fn contended(run: &Run) -> String {
+    let lines = run.summary().lines;
+    let said = lines.iter().flat_map(|line| {
+        let users = line.places.iter().map(|place| place.place.function.clone());
+        [line.name(), line.memory.clone()].into_iter().chain(users)
+    });
+    said.collect::<Vec<_>>().join("\n")
+}
+
+#[test]
+fn an_interpreter_with_processes() {
+    let python = Path::new("/usr/bin/python3");
+    if !all_here(&[]) {
+        return;
+    }
+    if !python.is_file() {
+        return skip("there is no /usr/bin/python3 here");
+    }
+    let program = "\
+import multiprocessing, sys
+multiprocessing.set_start_method('fork')
+total = multiprocessing.Value('l', 0)
+def work(step):
+    for _ in range(50):
+        with total.get_lock():
+            total.value += step
+workers = [multiprocessing.Process(target=work, args=(step,)) for step in range(8)]
+for worker in workers: worker.start()
+for worker in workers: worker.join()
+print(total.value)
+sys.exit(5)
+";
+    let run = compare(48, python, &arguments(&["-I", "-c", program]));
+    assert_eq!(run.stdout, b"1400\n");
+    let first = first(&run);
+    assert_eq!((first.processes.len(), run.processes.len()), (9, 1));
+    // The lock is a named semaphore, and the number lies in a file.
+    let said = contended(&run);
+    assert!(said.contains("the file sem."), "{said}");
+    assert!(said.contains("the file pym-"), "{said}");
+}
+
 #[test]
 fn a_shell_with_a_pipeline() {
     if !all_here(&["sort", "sed", "wc", "env"]) {
@@ -212,7 +255,9 @@ fn a_shell_with_a_pipeline() {
     call.push(file.into_os_string());
     let run = compare(4, Path::new("/bin/sh"), &call);
     assert_eq!(run.status.code(), Some(7));
-    assert!(run.processes.len() > 8, "{} programs", run.processes.len());
+    let processes = run.processes.iter().map(|machine| machine.processes.len());
+    let (machines, processes) = (run.processes.len(), processes.sum::<usize>());
+    assert!(machines > 5 && processes > 8, "{machines} {processes}");
 }
 
 #[test]
@@ -439,4 +484,181 @@ fn a_server_under_its_clients() {
     assert!(main.threads > 4, "{} threads", main.threads);
     assert!(main.whole.transfers() > 0);
     assert!(!main.not_reproducible.is_empty(), "its clients are real");
+}
+
+#[test]
+fn a_server_of_processes_under_its_clients() {
+    if !all_here(&["apache2", "setsid"]) {
+        return;
+    }
+    let modules = Path::new("/usr/lib/apache2/modules");
+    if !modules.join("mod_mpm_prefork.so").is_file() {
+        return skip("there is no mod_mpm_prefork.so here");
+    }
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    // Its children are another user's.
+    let open = fs::Permissions::from_mode(0o777);
+    fs::set_permissions(folder.path(), open).expect("its mode");
+    let here = folder.path().display();
+    // It is told a port, and cannot say which it has found.
+    let port = std::net::TcpListener::bind("127.0.0.1:0")
+        .and_then(|listener| listener.local_addr())
+        .expect("a port")
+        .port();
+    fs::write(folder.path().join("index.html"), "it works\n").expect("a file");
+    let configuration = format!(
+        "ServerRoot {here}\nPidFile {here}/pid\nListen 127.0.0.1:{port}\nServerName localhost\n\
+         LoadModule mpm_prefork_module {0}/mod_mpm_prefork.so\n\
+         LoadModule authz_core_module {0}/mod_authz_core.so\n\
+         StartServers 4\nMinSpareServers 4\nMaxSpareServers 4\nServerLimit 4\nMaxRequestWorkers 4\n\
+         User nobody\nGroup nogroup\nDocumentRoot {here}\nErrorLog {here}/errors\n",
+        modules.display()
+    );
+    fs::write(folder.path().join("httpd.conf"), configuration).expect("a file");
+    let server = thread::spawn({
+        let file = folder.path().join("httpd.conf").into_os_string();
+        move || {
+            // It ends all of its group, to which this test must not belong.
+            let apache = find("apache2").expect("it was there").into_os_string();
+            let options = ["-f".into(), file, "-DFOREGROUND".into()];
+            on(8).run("setsid", [apache].into_iter().chain(options))
+        }
+    });
+    let ask = || -> std::io::Result<String> {
+        let mut stream = TcpStream::connect(("127.0.0.1", port))?;
+        stream.set_read_timeout(Some(PATIENCE))?;
+        stream.write_all(b"GET /index.html HTTP/1.0\r\n\r\n")?;
+        let mut answer = String::new();
+        std::io::Read::read_to_string(&mut stream, &mut answer)?;
+        Ok(answer)
+    };
+    let begin = Instant::now();
+    while ask().is_err() && begin.elapsed() < PATIENCE && !server.is_finished() {
+        thread::sleep(Duration::from_millis(20));
+    }
+    let answers = thread::scope(|scope| {
+        let clients = [(); 4].map(|()| scope.spawn(|| [(); 10].map(|()| ask())));
+        let answers = clients
+            .into_iter()
+            .flat_map(|client| client.join().expect("a client"));
+        answers
+            .filter(|answer| {
+                answer
+                    .as_ref()
+                    .is_ok_and(|text| text.ends_with("it works\n"))
+            })
+            .count()
+    });
+    let number = fs::read_to_string(folder.path().join("pid")).unwrap_or_default();
+    if let Ok(number) = number.trim().parse() {
+        // SAFETY: it takes numbers; the server has said that this is its own.
+        unsafe { libc::kill(number, libc::SIGTERM) };
+    }
+    let run = server.join().expect("the server's thread");
+    let run = run.expect("the simulation leaves a result");
+    let errors = fs::read_to_string(folder.path().join("errors")).unwrap_or_default();
+    assert_eq!(answers, 40, "{errors}");
+    assert!(!run.timed_out, "{errors}");
+    assert_eq!(run.status.code(), Some(0), "{errors}");
+    let server = run.main().expect("it was simulated");
+    assert!(server.processes.len() >= 5, "{:?}", server.processes);
+    // The scoreboard, which the library of the server maps for all of its processes.
+    let said = contended(&run);
+    assert!(said.contains("apr_shm_create"), "{said}");
+}
+
+/// The folder of the programs of a PostgreSQL of which a server runs under QEMU 7.2: earlier ones do all their work in handlers
+/// of signals, to which that QEMU gives a stack that is not aligned as compilers expect.
+fn postgres() -> Option<PathBuf> {
+    const FIRST: u32 = 16;
+    let file = find("postgres")?;
+    let said = Command::new(&file).arg("--version").output().ok()?;
+    let said = String::from_utf8_lossy(&said.stdout).into_owned();
+    let number = said.split(' ').nth(2)?.split('.').next()?;
+    (number.trim().parse::<u32>().ok()? >= FIRST).then(|| file.parent().map(Path::to_owned))?
+}
+
+#[test]
+fn a_database_under_its_clients() {
+    if !all_here(&["setpriv", "setsid"]) {
+        return;
+    }
+    let Some(programs) = postgres() else {
+        return skip("there is no PostgreSQL 16 or later in the search path");
+    };
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    // As root it refuses to run.
+    let open = fs::Permissions::from_mode(0o777);
+    fs::set_permissions(folder.path(), open).expect("its mode");
+    let data = folder.path().join("data");
+    // SAFETY: `geteuid` has no preconditions.
+    let is_root = unsafe { libc::geteuid() } == 0;
+    let program = |name: &str, arguments: &[&str]| {
+        let mut words: Vec<OsString> = Vec::new();
+        if is_root {
+            let nobody = "setpriv --reuid=65534 --regid=65534 --clear-groups";
+            words.extend(nobody.split(' ').map(OsString::from));
+        }
+        words.push(programs.join(name).into_os_string());
+        words.extend(arguments.iter().map(OsString::from));
+        words
+    };
+    let run = |words: Vec<OsString>| {
+        let output = Command::new(&words[0])
+            .args(&words[1..])
+            .stdin(Stdio::null())
+            .output()
+            .expect("the program starts");
+        (
+            output.status.success(),
+            String::from_utf8_lossy(&output.stderr).into_owned(),
+        )
+    };
+    let (here, at) = (
+        folder.path().display().to_string(),
+        data.display().to_string(),
+    );
+    let (made, said) = run(program(
+        "initdb",
+        &["-D", &at, "-A", "trust", "-U", "tester"],
+    ));
+    assert!(made, "{said}");
+    let settings = format!(
+        "listen_addresses = ''\nunix_socket_directories = '{here}'\nshared_buffers = 4MB\nmax_connections = 20\n\
+         fsync = off\nautovacuum = off\njit = off\n"
+    );
+    let file = data.join("postgresql.conf");
+    fs::write(&file, settings).expect("a file");
+    let server = thread::spawn({
+        let words = program("postgres", &["-D", &at]);
+        // It ends all of its group, to which this test must not belong.
+        move || on(8).run("setsid", words)
+    });
+    let bench = |more: &[&str]| {
+        let words = [&["-h", &here, "-U", "tester"][..], more, &["postgres"]].concat();
+        run(program("pgbench", &words))
+    };
+    let begin = Instant::now();
+    while !bench(&["-i", "-q", "-I", "dtgp"]).0
+        && begin.elapsed() < PATIENCE
+        && !server.is_finished()
+    {
+        thread::sleep(Duration::from_millis(200));
+    }
+    let (done, errors) = bench(&["-n", "-S", "-c", "4", "-t", "10"]);
+    let number = fs::read_to_string(data.join("postmaster.pid")).unwrap_or_default();
+    if let Some(Ok(number)) = number.lines().next().map(str::parse) {
+        // SAFETY: it takes numbers; the server has said that this is its own.
+        unsafe { libc::kill(number, libc::SIGINT) };
+    }
+    let run = server.join().expect("the server's thread");
+    let run = run.expect("the simulation leaves a result");
+    let said = String::from_utf8_lossy(&run.stderr);
+    assert!(done, "{errors} {said}");
+    assert!(!run.timed_out, "{said}");
+    assert_eq!(run.status.code(), Some(0), "{said}");
+    let server = run.main().expect("it was simulated");
+    assert!(server.processes.len() > 8, "{:?}", server.processes);
+    let said = contended(&run);
+    assert!(said.contains("PGSharedMemoryCreate"), "{said}");
 }

@@ -65,6 +65,9 @@ fn raw(run: &Run) -> &ProcessResult {
 fn figures(run: &Run) -> ProcessResult {
     let mut result = raw(run).clone();
     (result.pid, result.parent) = (0, 0);
+    for process in &mut result.processes {
+        (process.pid, process.parent) = (0, 0);
+    }
     result.maps.clear();
     result
 }

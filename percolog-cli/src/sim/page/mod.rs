@@ -70,7 +70,7 @@ fn html(summary: &Summary) -> String {
         escape(&machine.name),
         format::plural(machine.cores as u64, "core"),
         machine.megahertz,
-        format::plural(process.threads, "thread"),
+        process.threads_of_processes(),
         time(process.elapsed_ns),
         title = escape(&title),
     );

@@ -1,7 +1,7 @@
 //! Asks the directory for lines: what it says, who loses a line by it, and what a core may do from then on without asking.
 
 use crate::model::{Access, Bytes, Event, Outcome, Rights, Ticks};
-use crate::plugin::hot::{self, Table};
+use crate::plugin::hot;
 use crate::plugin::simulator::Simulator;
 
 use super::is_move;
@@ -39,10 +39,11 @@ impl Simulator {
             if self.free.any() {
                 self.free.count(line);
             }
-            if !self.shared.is_empty() {
+            let process = self.process();
+            if !self.spaces.is_alone(process) {
                 let line_size = self.settings.machine.line_size;
-                let start = line << line_size.ilog2();
-                self.shared.touch(start, line_size);
+                let place = line << line_size.ilog2();
+                self.spaces.touch(process, place, line_size);
             }
         }
         let takes = outcome.takes;
@@ -80,9 +81,7 @@ impl Simulator {
     /// These cores lose a line, or the right to write it, to a request whose probe comes to them at that time.
     fn lose(&mut self, losers: &[(u16, Rights)], line: u64, takes: Ticks) {
         for &(loser, left) in losers {
-            if let Some(table) = &mut self.tables[usize::from(loser)] {
-                table.forget(line);
-            }
+            self.tables.forget(&self.spaces, loser, line);
             if let Some(thread) = self.schedule.thread_on(loser)
                 && self.threads[thread].kept == Some(line)
             {
@@ -147,19 +146,18 @@ impl Simulator {
         care: bool,
         watched: bool,
     ) {
-        let table = self.tables[usize::from(core)].get_or_insert_with(Table::new);
         let bits = match rights {
             Rights::None => return,
             Rights::Read => hot::READ,
             Rights::Write => hot::READ | hot::WRITE,
         };
         if care {
-            table.forget(line);
-        } else if watched {
-            table.set(line, bits << hot::WATCHED);
-        } else {
-            table.set(line, bits);
+            self.tables.forget(&self.spaces, core, line);
+            return;
         }
+        let bits = if watched { bits << hot::WATCHED } else { bits };
+        let process = self.process();
+        self.tables.set(&self.spaces, core, process, line, bits);
     }
 
     /// The thread will ask for this line in its turn: nobody may run ahead on it until then.
@@ -167,9 +165,7 @@ impl Simulator {
         self.threads[thread].pending = Some(line);
         // Nobody notes a line that is wanted.
         if self.waits.announce(line) {
-            for table in self.tables.iter_mut().flatten() {
-                table.forget(line);
-            }
+            self.tables.forget_all(&self.spaces, line);
         }
     }
 }

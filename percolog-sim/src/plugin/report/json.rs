@@ -2,9 +2,8 @@
 
 use std::fmt::Write as _;
 
-use super::Tally;
+use super::Snapshot;
 use crate::model::{CoreSet, Counts, LineCounts};
-use crate::plugin::witness::Witness;
 
 /// JSON under construction.
 #[derive(Debug, Default)]
@@ -109,17 +108,16 @@ impl Json {
         });
     }
 
-    pub(super) fn line(
-        &mut self,
-        tally: &Tally,
-        witness: &Witness,
-        line_size: u64,
-        line: u64,
-        counts: &LineCounts,
-    ) {
-        let address = line.wrapping_mul(line_size);
+    pub(super) fn line(&mut self, snapshot: &Snapshot<'_>, line: u64, counts: &LineCounts) {
+        let place = line.wrapping_mul(snapshot.line_size);
+        let (address, owner) = snapshot.spaces.shown(place);
         self.open('{');
         self.number("line", address);
+        match (owner, snapshot.spaces.file(place)) {
+            (Some(process), _) if process > 0 => self.number("process", process as u64),
+            (_, Some(file)) => self.text("file", file),
+            _ => {}
+        }
         self.counts("counts", &counts.counts);
         self.cores("readers", &counts.readers);
         self.cores("writers", &counts.writers);
@@ -157,11 +155,11 @@ impl Json {
         self.number("false_events", shared.falsely);
         self.number("undecided_events", shared.undecided);
         self.key("label");
-        match tally.labels_in(address, line_size) {
+        match snapshot.tally.labels_in(place, snapshot.line_size) {
             Some(label) => self.item(&label),
             None => self.text.push_str("null"),
         }
-        witness.line(self, line);
+        snapshot.witness.line(self, snapshot.spaces, line);
         self.close('}');
     }
 }

@@ -146,6 +146,13 @@ impl Tally {
         self.region.first_begin = self.region.first_begin.min(now);
     }
 
+    /// `thread` was forked by `maker` at `now`, and is in the region if that is.
+    pub(crate) fn inherit(&mut self, maker: usize, thread: usize, now: Ticks) {
+        for _ in 0..self.thread(maker).depth {
+            self.begin(thread, now);
+        }
+    }
+
     /// `thread` leaves the region at `now`, having done `operations` in it.
     pub(crate) fn end(&mut self, thread: usize, operations: u64, now: Ticks) {
         self.settle(thread, now);

@@ -38,7 +38,22 @@ fn snapshot(tally: &Tally) -> Snapshot<'_> {
         not_reproducible: &["it reads the clock of the host"],
         forced: 0,
         unordered: 0,
-        children: &[8, 9],
+        processes: &[
+            OnMachine {
+                pid: 7,
+                parent: 3,
+                threads: 2,
+                has_executed: false,
+                signal: 0,
+            },
+            OnMachine {
+                pid: 8,
+                parent: 7,
+                threads: 1,
+                has_executed: true,
+                signal: 0,
+            },
+        ],
         interleaving: Some(Interleaving {
             points: 3,
             delays: 2,
@@ -47,7 +62,7 @@ fn snapshot(tally: &Tally) -> Snapshot<'_> {
         top_lines: 2,
         free: &[],
         free_lines: &[],
-        shared: Box::leak(Box::default()),
+        spaces: Box::leak(Box::default()),
         tally,
         witness: Box::leak(Box::default()),
     }
@@ -68,7 +83,9 @@ fn the_library_reads_what_the_plugin_writes() {
     let result = read(&tally);
     assert_eq!((result.pid, result.parent, result.exit_code), (7, 3, -1));
     assert_eq!(result.program, "/bin/\"odd\"\n");
-    assert_eq!(result.children, [8, 9]);
+    let pids: Vec<u32> = result.processes.iter().map(|of| of.pid).collect();
+    assert_eq!(pids, [7, 8]);
+    assert_eq!(result.processes[1].executed, 1);
     assert_eq!(result.not_reproducible, ["it reads the clock of the host"]);
     assert_eq!(
         (

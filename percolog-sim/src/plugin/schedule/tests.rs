@@ -5,7 +5,7 @@ const SLICE: Ticks = 1000;
 const SWITCH: Ticks = 10;
 
 fn threads(count: usize) -> Vec<Thread> {
-    (0..count).map(|_| Thread::new(0)).collect()
+    (0..count).map(|_| Thread::new(0, 0)).collect()
 }
 
 /// A schedule with this many cores, and threads that have been placed in order at time 0.
@@ -136,7 +136,7 @@ fn who_spins_gives_way_when_its_slice_is_over_and_somebody_waits() {
     schedule.unready(&threads, 0);
     schedule.spin(&mut threads, 0);
     assert_eq!(schedule.horizon(), None, "nobody else: it spins for ever");
-    threads.push(Thread::new(0));
+    threads.push(Thread::new(0, 0));
     schedule.place(&mut threads, 1, 100);
     assert_eq!(schedule.next(&mut threads, false), Next::Run(0));
     threads[0].time = SLICE;
@@ -177,18 +177,6 @@ fn changes_tell_when_each_thread_had_a_core() {
         .collect();
     assert_eq!(found, expected);
     assert!(schedule.changes().is_empty());
-}
-
-#[test]
-fn only_the_caller_is_left_after_a_fork() {
-    let (mut schedule, mut threads) = placed(2, 3);
-    schedule.forked(&mut threads, 1);
-    assert_eq!(threads[0].state, State::Gone);
-    assert!(!schedule.is_crowded());
-    schedule.make_ready(&mut threads, 1, 5);
-    assert_eq!(schedule.next(&mut threads, false), Next::Run(1));
-    schedule.sleep(&mut threads, 1, Sleep::Futex(8), None);
-    assert_eq!(schedule.next(&mut threads, false), Next::Deadlock);
 }
 
 #[test]

@@ -3,24 +3,45 @@
 use std::cell::UnsafeCell;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use crate::plugin::baton::Latch;
+use crate::plugin::common::Common;
+use crate::plugin::latch::Latch;
+use crate::plugin::processes;
 
 /// The one list.
-pub(super) static MESSAGES: Messages = Messages {
+pub(super) static MESSAGES: Common<Messages> = Common::new(Messages {
     latch: Latch::new(),
     any: AtomicBool::new(false),
     list: UnsafeCell::new(Vec::new()),
-};
+});
 
 /// What a thread without the turn has to say to the one that has it.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Message {
     /// Its system call came back from the host.
-    Returned(usize),
+    Returned(Sender),
     /// It has ended, while it was let go.
-    Ended(usize),
+    Ended(Sender),
     /// QEMU needs it: it has to have the turn soon, whatever its time.
-    Needed(usize),
+    Needed(Sender),
+    /// Its process did not become another program after all.
+    Stays(Sender),
+    /// Its process is ended by this signal.
+    Dies(Sender, i32),
+}
+
+/// A thread. Its number may be another's when what it says is heard: then its process has ended.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Sender {
+    pub(super) thread: usize,
+    pub(super) process: usize,
+}
+
+impl Sender {
+    /// A thread of this process.
+    pub(super) fn new(thread: usize) -> Self {
+        let process = processes::this();
+        Sender { thread, process }
+    }
 }
 
 /// A list that any thread may add to.
@@ -49,12 +70,6 @@ impl Messages {
     pub(super) fn any(&self) -> bool {
         // SeqCst: see `send`.
         self.any.load(Ordering::SeqCst)
-    }
-
-    /// Empties the list in a forked child, where nobody is using it.
-    pub(super) fn forked(&self) {
-        self.latch.open();
-        drop(self.take());
     }
 
     /// Takes what is in the list.

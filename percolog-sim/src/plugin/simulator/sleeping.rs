@@ -1,20 +1,17 @@
 //! Threads that leave their cores: to sleep, for the host, for another thread, or because QEMU needs them.
 
-use std::sync::atomic::Ordering;
-
-use super::messages::MESSAGES;
-use super::turn::{Gate, OWNER, wait_for_turn};
+use super::turn::{Gate, wait_for_turn};
 use super::{Simulator, simulator};
 use crate::model::{CoreSet, Ticks};
-use crate::plugin::baton::{self, Latch};
-use crate::plugin::futex::Futexes;
+use crate::plugin::baton;
+use crate::plugin::common::Common;
 use crate::plugin::hot::{HOT, NOBODY};
-use crate::plugin::report::Tally;
+use crate::plugin::latch::Latch;
+use crate::plugin::processes;
 use crate::plugin::thread::{Sleep, State, Woken};
-use crate::plugin::waits::Pending;
 
 /// Held by a thread that acts without the turn because QEMU needs it.
-static OUTSIDE: Latch = Latch::new();
+pub(super) static OUTSIDE: Common<Latch> = Common::new(Latch::new());
 
 impl Simulator {
     /// Takes a sleeper off what it waits for.
@@ -49,7 +46,7 @@ impl Simulator {
 
     /// Ends what a thread did without the turn after [`Simulator::sleep`] had let it go.
     pub(crate) fn outside_over(&mut self, thread: usize) {
-        if self.outside == Some(thread) {
+        if !processes::is_over() && self.outside == Some(thread) {
             self.outside = None;
             OUTSIDE.open();
         }
@@ -57,6 +54,9 @@ impl Simulator {
 
     /// Does something with the simulator without the turn, while all threads are let go.
     pub(crate) fn outside(action: impl FnOnce(&mut Simulator)) {
+        if processes::is_over() {
+            return;
+        }
         OUTSIDE.close();
         // SAFETY: `OUTSIDE` is held.
         action(unsafe { simulator() });
@@ -120,13 +120,13 @@ impl Simulator {
         }
     }
 
-    /// Lets all threads go to the end of their blocks, unsimulated: QEMU is about to need them outside.
+    /// Lets all threads of the process go to the end of their blocks, unsimulated: QEMU is about to need them outside.
     pub(crate) fn drain(&mut self) {
-        if self.alive <= 1 {
+        if self.alive() <= 1 {
             return;
         }
         self.save();
-        for thread in 0..self.threads.len() {
+        for thread in self.threads_of(self.process()) {
             if thread == self.me {
                 continue;
             }
@@ -146,41 +146,16 @@ impl Simulator {
             }
         }
         HOT.set_holder(NOBODY);
-        baton::set_draining(true, self.threads.len());
+        baton::set_draining(true);
     }
 
     /// Ends [`Simulator::drain`]. If a result was written because the process seemed to end, another will be.
     pub(crate) fn resume(&mut self) {
         self.finished = false;
         if baton::is_draining() {
-            baton::set_draining(false, 0);
+            baton::set_draining(false);
             HOT.set_holder(self.me as u32);
             self.update_limit();
         }
-    }
-
-    /// The process was forked, and this is the child: only the calling thread is left.
-    pub(crate) fn forked(&mut self) {
-        OUTSIDE.open();
-        MESSAGES.forked();
-        baton::set_draining(false, 0);
-        baton::set_ending(false);
-        let me = self.me;
-        self.threads[me].tid = std::process::id() as i32;
-        self.schedule.forked(&mut self.threads, me);
-        self.futexes = Futexes::default();
-        self.waits = Pending::default();
-        self.alive = 1;
-        self.finished = false;
-        self.forced = 0;
-        self.unordered = 0;
-        self.unsimulated.clear();
-        self.tally = Tally::new(self.settings.machine.cores);
-        self.forget_calls_of_others(me);
-        self.witness.forget_lines();
-        self.forget_shared();
-        OWNER.store(me as u32 + 1, Ordering::SeqCst);
-        HOT.set_holder(me as u32);
-        self.update_limit();
     }
 }

@@ -1,20 +1,23 @@
 //! Who has the turn, and how it goes from thread to thread.
 
+use std::ffi::c_uint;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 
-use super::messages::{MESSAGES, Message};
+use super::messages::{MESSAGES, Message, Sender};
 use super::{DEADLOCK_STATUS, Simulator, simulator};
 use crate::model::Ticks;
 use crate::plugin::baton::{self, Waited};
 use crate::plugin::clock;
-use crate::plugin::hot::{HOT, NOBODY, Table};
+use crate::plugin::common::Common;
+use crate::plugin::hot::{self, HOT, NOBODY};
+use crate::plugin::processes;
 use crate::plugin::report::Ending;
 use crate::plugin::schedule::Next;
 use crate::plugin::thread::{Ask, State, Woken};
 
 /// The thread that has the turn, plus one; 0 if all wait for the host.
-pub(super) static OWNER: AtomicU32 = AtomicU32::new(0);
+pub(super) static OWNER: Common<AtomicU32> = Common::new(AtomicU32::new(0));
 /// In the place of the owner: a thread that has ended is passing the turn on.
 const ENDING: u32 = u32::MAX;
 
@@ -28,13 +31,15 @@ pub(crate) enum Gate {
 }
 
 /// Obtains the turn for a thread that has been outside translated code, or checks that it has it.
-pub(crate) fn gate(thread: usize, state: *const u64) -> Gate {
+pub(crate) fn gate(vcpu: c_uint, state: *const u64) -> Gate {
+    let thread = hot::thread_of(vcpu) as usize;
     if baton::is_draining() {
         return Gate::LetGo;
     }
     if baton::is_away() {
         baton::set_away(false);
-        if post(thread, Message::Returned(thread)) {
+        processes::look_whether_all_end();
+        if post(thread, Message::Returned(Sender::new(thread))) {
             return Gate::Open;
         }
         return wait_for_turn(thread, state);
@@ -48,25 +53,110 @@ pub(crate) fn gate(thread: usize, state: *const u64) -> Gate {
 }
 
 pub(super) fn wait_for_turn(thread: usize, state: *const u64) -> Gate {
-    let mut asked = false;
+    /// How often a thread waits in vain before it looks whether anybody is there to give it the turn.
+    const PATIENCE: u32 = 25;
+    let (mut asked, mut waits) = (false, 0);
     loop {
         match baton::wait(thread, state) {
             Waited::Turn => return Gate::Open,
             Waited::Draining => return Gate::LetGo,
-            Waited::Needed if asked => return Gate::LetGo,
-            Waited::Needed => {
+            // Nobody of another process waits for this thread inside QEMU.
+            Waited::Needed if asked && is_ours() => return Gate::LetGo,
+            Waited::Needed if !asked => {
                 asked = true;
-                if post(thread, Message::Needed(thread)) {
+                if post(thread, Message::Needed(Sender::new(thread))) {
                     return Gate::Open;
                 }
             }
-            Waited::Nothing => {
-                if let Some(gate) = look_after_deadlines(thread) {
+            Waited::Needed | Waited::Nothing => {
+                processes::look_whether_all_end();
+                waits += 1;
+                let gate = look_after_deadlines(thread).or_else(|| {
+                    let is_long = waits % PATIENCE == 0;
+                    is_long.then(|| look_after_the_dead(thread)).flatten()
+                });
+                if let Some(gate) = gate {
                     return gate;
                 }
             }
         }
     }
+}
+
+/// The thread that has the turn; nothing if nobody has it, or one that ends.
+fn owner() -> Option<usize> {
+    let owner = OWNER.load(Ordering::SeqCst);
+    (owner != 0 && owner != ENDING).then(|| owner as usize - 1)
+}
+
+/// Whether a thread of this process has the turn.
+fn is_ours() -> bool {
+    owner().is_none_or(|owner| hot::own_threads().any(|own| own == owner))
+}
+
+/// If the thread that has the turn belongs to a process that is dead, takes the turn.
+fn look_after_the_dead(thread: usize) -> Option<Gate> {
+    let owner = owner()?;
+    let process = baton::process_of(owner);
+    let is_dead = process != 0 && process != std::process::id() && processes::is_dead(process);
+    if !is_dead || !change_owner(owner, thread as u32 + 1) {
+        return None;
+    }
+    // SAFETY: the caller has just taken the turn, from a thread that is no more.
+    let simulator = unsafe { simulator() };
+    simulator.me = thread;
+    let process = simulator.threads[owner].process;
+    simulator.end_process(process, Ending::Signal(KILLED));
+    (simulator.pass_on(false) == Some(thread)).then_some(Gate::Open)
+}
+
+/// The signal of which nobody hears.
+pub(crate) const KILLED: i32 = 9;
+
+/// This process, the threads of which are let go, is ended by a signal, and others go on without it: it leaves the machine.
+pub(crate) fn die(signal: i32) {
+    const MOMENT: Duration = Duration::from_millis(1);
+    const MOMENTS: u32 = 10_000;
+    let Some(own) = hot::own_threads().next() else {
+        return;
+    };
+    let mut has_said = false;
+    for _ in 0..MOMENTS {
+        let owner = owner();
+        if owner.is_none() || is_ours() {
+            let from = owner.map_or(0, |owner| owner as u32 + 1);
+            let me = owner.unwrap_or(own);
+            let taken = OWNER
+                .compare_exchange(from, me as u32 + 1, Ordering::SeqCst, Ordering::SeqCst)
+                .is_ok();
+            if taken {
+                // SAFETY: the turn was nobody's, or that of a thread that is let go and will not use it.
+                let simulator = unsafe { simulator() };
+                simulator.me = me;
+                if owner.is_some() {
+                    simulator.save();
+                }
+                simulator.end_with_turn(Ending::Signal(signal));
+                return;
+            }
+        } else if !has_said {
+            has_said = true;
+            MESSAGES.send(Message::Dies(Sender::new(own), signal));
+            HOT.set_limit(0);
+        } else if !MESSAGES.any() {
+            // It was heard.
+            return;
+        }
+        std::thread::sleep(MOMENT);
+    }
+}
+
+/// The calling thread's process was about to become another program, and does not. It gets a new number, and waits for the turn.
+pub(crate) fn come_back(thread: usize, state: *const u64) -> Gate {
+    if post(thread, Message::Stays(Sender::new(thread))) {
+        return Gate::Open;
+    }
+    wait_for_turn(thread, state)
 }
 
 /// Says something to the thread that has the turn, or takes the turn if nobody has it. Returns whether the caller has
@@ -122,12 +212,15 @@ fn change_owner(from: usize, to: u32) -> bool {
 
 /// A thread that was let go ends. It cannot wait for its turn: others may need what QEMU holds while a thread ends.
 pub(crate) fn end_let_go(thread: usize) {
+    if processes::is_over() {
+        return;
+    }
     if baton::is_draining() {
         Simulator::outside(|simulator| simulator.end_without_turn(thread));
         return;
     }
     baton::set_ended(thread);
-    if post(thread, Message::Ended(thread)) {
+    if post(thread, Message::Ended(Sender::new(thread))) {
         unreachable!("a thread that has ended is not ready");
     }
     // The turn may have been given to it before whoever gave it could know.
@@ -143,6 +236,7 @@ impl Simulator {
     /// Makes `thread` the one that has the turn, without telling it.
     pub(super) fn give_turn_to(&mut self, thread: usize) {
         self.me = thread;
+        self.witness.stacks.in_process(self.threads[thread].process);
         let state = &mut self.threads[thread];
         state.kept = None;
         state.ask = None;
@@ -152,8 +246,8 @@ impl Simulator {
         state.time += std::mem::take(&mut state.interrupted);
         HOT.set_cycles(state.time);
         if let Some(core) = state.core {
-            let table = self.tables[usize::from(core)].get_or_insert_with(Table::new);
-            HOT.set_rights(table);
+            let process = self.threads[thread].process;
+            HOT.set_rights(self.tables.of(core, process));
         }
         HOT.set_holder(thread as u32);
         self.update_limit();
@@ -185,16 +279,30 @@ impl Simulator {
         for message in MESSAGES.take() {
             let now = self.latest();
             match message {
-                Message::Returned(thread) => {
-                    if matches!(self.threads[thread].state, State::Host(_)) {
+                Message::Stays(sender) => self.not_executed(sender.process, sender.thread),
+                Message::Dies(sender, signal) => {
+                    self.end_process(sender.process, Ending::Signal(signal));
+                }
+                Message::Returned(sender) if self.is_here(sender) => {
+                    if matches!(self.threads[sender.thread].state, State::Host(_)) {
                         self.schedule
-                            .wake(&mut self.threads, thread, now, Woken::Woken);
+                            .wake(&mut self.threads, sender.thread, now, Woken::Woken);
                     }
                 }
-                Message::Ended(thread) => self.end_without_turn(thread),
-                Message::Needed(thread) => self.let_go_soon(thread),
+                Message::Ended(sender) if self.is_here(sender) => {
+                    self.end_without_turn(sender.thread);
+                }
+                Message::Needed(sender) if self.is_here(sender) => {
+                    self.let_go_soon(sender.thread);
+                }
+                Message::Returned(_) | Message::Ended(_) | Message::Needed(_) => {}
             }
         }
+    }
+
+    /// Whether the number of who has said something is still its own.
+    fn is_here(&self, sender: Sender) -> bool {
+        self.threads[sender.thread].process == sender.process
     }
 
     pub(super) fn let_go_soon(&mut self, thread: usize) {
@@ -276,7 +384,7 @@ impl Simulator {
                 }
                 Next::Deadlock => {
                     self.finish(Ending::Deadlock);
-                    crate::plugin::leave(DEADLOCK_STATUS);
+                    self.end_all(DEADLOCK_STATUS);
                 }
             }
         }
@@ -324,9 +432,10 @@ impl Simulator {
         true
     }
 
-    /// Passes the turn on and does not wait for it.
-    pub(super) fn hand_over(&mut self) {
-        if self.pass_on(false) == Some(self.me) && self.threads[self.me].state == State::Gone {
+    /// A thread that has ended passes the turn on. Afterwards the simulation is others'.
+    pub(crate) fn hand_over(&mut self) {
+        let me = self.me;
+        if self.pass_on(false) == Some(me) {
             unreachable!("a thread that has ended is not ready");
         }
     }

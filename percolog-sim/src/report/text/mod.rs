@@ -134,7 +134,7 @@ impl Summary {
                 machine.name,
                 plural(machine.cores as u64, "core"),
                 machine.megahertz,
-                plural(process.threads, "thread"),
+                process.threads_of_processes(),
                 time(process.elapsed_ns),
             ),
             "  ",

@@ -1,6 +1,7 @@
 //! Numbers, places and paragraphs as people read them.
 
 use super::WIDTH;
+use crate::report::summary::ProcessSummary;
 use crate::symbols::Place;
 
 pub(super) fn place(place: &Place) -> String {
@@ -151,6 +152,18 @@ pub(in crate::report) fn time(nanoseconds: f64) -> String {
         format!("{:.2} µs", nanoseconds / 1e3)
     } else {
         format!("{nanoseconds:.0} ns")
+    }
+}
+
+impl ProcessSummary {
+    /// How many threads there were, and of how many processes if there were several: `5 threads of 2 processes`.
+    #[must_use]
+    pub fn threads_of_processes(&self) -> String {
+        let threads = plural(self.threads, "thread");
+        match self.processes {
+            0 | 1 => threads,
+            many => format!("{threads} of {} processes", grouped(many)),
+        }
     }
 }
 
