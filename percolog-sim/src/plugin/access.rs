@@ -576,9 +576,10 @@ impl Simulator {
             .address(state)
             .map_or(first, |address| self.place(address).max(first));
         let write = site.access != Access::Read;
-        let places: Vec<u64> = self.spaces.inherited(self.process(), address).collect();
+        let process = self.process();
+        let places = || self.spaces.inherited(process, address);
         self.witness
-            .event(line, &places, site.place, write, &registers);
+            .event(line, address, places, site.place, write, &registers);
     }
 
     /// An access that has been made already.

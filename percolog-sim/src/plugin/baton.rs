@@ -7,7 +7,7 @@
 use std::cell::Cell;
 use std::ffi::{c_int, c_long};
 use std::ptr;
-use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicI32, AtomicPtr, AtomicU32, Ordering};
 
 use crate::plugin::common::Common;
 use crate::plugin::hot::{self, THREADS};
@@ -17,9 +17,10 @@ use crate::plugin::{kind, qemu};
 const PATIENCE_NANOSECONDS: i64 = 20_000_000;
 
 const SYS_FUTEX: c_long = 202;
-/// Not private to a process: the turn goes from one to another.
 const FUTEX_WAIT: c_int = 0;
 const FUTEX_WAKE: c_int = 1;
+/// Added to either: nobody of another process is meant, which costs the kernel less.
+const FUTEX_PRIVATE: c_int = 128;
 
 unsafe extern "C" {
     fn syscall(number: c_long, ...) -> c_long;
@@ -40,6 +41,8 @@ struct Seat {
     ended: AtomicBool,
     /// The process that it belongs to; 0 if that is not known yet.
     process: AtomicU32,
+    /// What QEMU calls it there.
+    vcpu: AtomicU32,
 }
 
 static SEATS: Common<[AtomicPtr<Seat>; THREADS]> =
@@ -103,13 +106,23 @@ pub(crate) enum Waited {
     Nothing,
 }
 
+/// What is added to the calls of the kernel: [`FUTEX_PRIVATE`] until there is a second process.
+static PRIVATE: Common<AtomicI32> = Common::new(AtomicI32::new(FUTEX_PRIVATE));
+
 /// Has the places shared with forked processes.
 pub(crate) fn share() {
     SEATS.share();
+    PRIVATE.share();
+}
+
+/// There will be other processes. Whoever is parked is let go before there are.
+pub(crate) fn expect_processes() {
+    // Relaxed: who is parked by the old word is woken by `set_draining`, or wakes by itself soon.
+    PRIVATE.store(0, Ordering::Relaxed);
 }
 
 /// Prepares the place of a thread. Called before the thread runs.
-pub(crate) fn prepare(thread: usize) {
+pub(crate) fn prepare(thread: usize, vcpu: u32) {
     if thread >= THREADS {
         crate::plugin::fatal(&format!(
             "the program has more than {THREADS} threads at a time, which the simulator has no room for"
@@ -119,11 +132,18 @@ pub(crate) fn prepare(thread: usize) {
         go: AtomicU32::new(0),
         ended: AtomicBool::new(false),
         process: AtomicU32::new(std::process::id()),
+        vcpu: AtomicU32::new(vcpu),
     }));
     // Release: pairs with the acquire load of `seat`, so that whoever finds the seat finds it made.
     let old = SEATS[thread].swap(seat, Ordering::Release);
     // The seat of an ended thread with the same number is not freed: the host's thread may still be on its way out.
     let _ = old;
+}
+
+/// What QEMU calls a thread.
+pub(crate) fn vcpu(thread: usize) -> u32 {
+    // Relaxed: set before the thread runs.
+    seat(thread).vcpu.load(Ordering::Relaxed)
 }
 
 /// Says which process of the host a thread belongs to.
@@ -150,7 +170,7 @@ pub(crate) fn give(thread: usize) {
     let seat = seat(thread);
     // Release: what the giver did to the simulation is seen by the thread that takes the turn (acquire, in `take`).
     seat.go.store(1, Ordering::Release);
-    wake(&seat.go);
+    wake(&seat.go, PRIVATE.load(Ordering::Relaxed));
 }
 
 /// Notes that a thread ends without having the turn.
@@ -166,10 +186,19 @@ pub(crate) fn has_ended(thread: usize) -> bool {
     seat(thread).ended.load(Ordering::SeqCst)
 }
 
-/// Takes the turn if it was given to this thread.
+/// Takes the turn if it was given to this thread, the calling one.
 pub(crate) fn take(thread: usize) -> bool {
     // Acquire: pairs with the release store in `give`.
-    seat(thread).go.swap(0, Ordering::Acquire) == 1
+    let taken = seat(thread).go.swap(0, Ordering::Acquire) == 1;
+    if taken {
+        keep(thread);
+    }
+    taken
+}
+
+/// The calling thread has the turn, and does not have to be given it.
+pub(crate) fn keep(thread: usize) {
+    hot::set_turn(vcpu(thread));
 }
 
 /// Waits until the turn is given, QEMU needs this thread, or a while has passed.
@@ -191,7 +220,7 @@ pub(crate) fn wait(thread: usize, state: *const u64) -> Waited {
         syscall(
             SYS_FUTEX,
             seat.go.as_ptr(),
-            FUTEX_WAIT,
+            FUTEX_WAIT | PRIVATE.load(Ordering::Relaxed),
             0_i64,
             &raw const patience,
         );
@@ -224,10 +253,15 @@ fn is_needed(state: *const u64) -> bool {
         .any(|word| word < 0 && !kind::is_own_wish(word))
 }
 
-fn wake(word: &AtomicU32) {
+fn wake(word: &AtomicU32, private: c_int) {
     // SAFETY: the word lives on. Waking nobody is not an error.
     unsafe {
-        syscall(SYS_FUTEX, word.as_ptr(), FUTEX_WAKE, i64::from(i32::MAX));
+        syscall(
+            SYS_FUTEX,
+            word.as_ptr(),
+            FUTEX_WAKE | private,
+            i64::from(i32::MAX),
+        );
     }
 }
 
@@ -243,7 +277,9 @@ pub(crate) fn set_draining(draining: bool) {
     DRAINING.store(draining, Ordering::Release);
     if draining {
         for thread in hot::own_threads() {
-            wake(&seat(thread).go);
+            for private in [0, FUTEX_PRIVATE] {
+                wake(&seat(thread).go, private);
+            }
         }
     }
 }

@@ -24,11 +24,15 @@ unsafe extern "C" {
     ) -> *mut c_void;
 }
 
-/// Maps so many bytes that forked processes share, anywhere; nothing if there are not so many addresses.
+/// Where there is nothing else: far from programs and libraries, between which QEMU's translations lie. They call the plugin, and a call
+/// that reaches farther than two gigabytes costs more.
+const APART: usize = 0x6000_0000_0000;
+
+/// Maps so many bytes that forked processes share; nothing if there are not so many addresses.
 pub(crate) fn map(length: usize) -> Option<usize> {
     let flags = SHARED | ANONYMOUS | NO_RESERVE;
-    // SAFETY: a new mapping, wherever there is room for it, takes nothing from anybody.
-    let found = unsafe { mmap(std::ptr::null_mut(), length, READ_AND_WRITE, flags, -1, 0) };
+    // SAFETY: a new mapping takes nothing from anybody: where something is, the kernel finds another place.
+    let found = unsafe { mmap(APART as *mut c_void, length, READ_AND_WRITE, flags, -1, 0) };
     // All ones is the error.
     (found as usize != usize::MAX).then_some(found as usize)
 }

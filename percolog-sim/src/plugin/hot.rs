@@ -83,8 +83,6 @@ pub(crate) struct Hot {
     limit: AtomicU64,
     /// The thread that has the turn.
     holder: AtomicU32,
-    /// The thread that has the turn, in a part that is skipped; nobody otherwise.
-    skipper: AtomicU32,
     /// Whether there is such a part, and it has not ended.
     skipping: AtomicBool,
     /// How far an address is shifted to make a line.
@@ -103,7 +101,6 @@ pub(crate) static HOT: Common<Hot> = Common::new(Hot {
     rights: UnsafeCell::new(std::ptr::null()),
     limit: AtomicU64::new(0),
     holder: AtomicU32::new(NOBODY),
-    skipper: AtomicU32::new(NOBODY),
     skipping: AtomicBool::new(false),
     line_shift: AtomicU32::new(6),
 });
@@ -115,8 +112,17 @@ const NONE: u32 = u32::MAX - 1;
 /// The numbers that the threads of this process have among all of the machine, by QEMU's.
 static NUMBERS: [AtomicU32; THREADS] = [const { AtomicU32::new(NONE) }; THREADS];
 
+/// The thread of this process that has taken the turn, as QEMU calls it. The process's own: no access to what all processes have tells
+/// so cheaply which of the threads of this one it is.
+static TURN: AtomicU32 = AtomicU32::new(NOBODY);
+
+/// Notes which thread of this process has taken the turn; nobody when it passes it on.
+pub(crate) fn set_turn(vcpu: u32) {
+    // Relaxed: see `has_turn`. Passing the turn from thread to thread orders these stores.
+    TURN.store(vcpu, Ordering::Relaxed);
+}
+
 /// The number that the thread which QEMU calls `vcpu` has.
-#[inline]
 pub(crate) fn thread_of(vcpu: u32) -> u32 {
     // Relaxed: set before the thread runs.
     NUMBERS[vcpu as usize % THREADS].load(Ordering::Relaxed)
@@ -156,10 +162,11 @@ pub(crate) fn forget_numbers() {
 }
 
 impl Hot {
-    /// Whether the thread that QEMU calls `vcpu` has the turn.
+    /// Whether the thread that QEMU calls `vcpu` has taken the turn.
     #[inline]
     pub(crate) fn has_turn(&self, vcpu: u32) -> bool {
-        thread_of(vcpu) == self.holder()
+        // Relaxed: only the thread's own taking of the turn makes this its number.
+        TURN.load(Ordering::Relaxed) == vcpu
     }
 
     /// The time of the thread that has the turn.
@@ -204,7 +211,6 @@ impl Hot {
     }
 
     /// The thread that has the turn.
-    #[inline]
     pub(crate) fn holder(&self) -> u32 {
         // Relaxed: a thread compares it with its own number, which only its own taking of the turn (an acquire) and
         // its own passing it on make appear and vanish.
@@ -215,24 +221,21 @@ impl Hot {
     pub(crate) fn set_holder(&self, holder: u32) {
         // Relaxed: see `holder`. Whoever has the turn, or has just lost it, is the only one to say so.
         self.holder.store(holder, Ordering::Relaxed);
-        if self.skipping.load(Ordering::Relaxed) {
-            self.skipper.store(holder, Ordering::Relaxed);
-        }
     }
 
     /// Says whether a part of the program is being skipped.
     pub(crate) fn set_skipping(&self, skipping: bool) {
-        let skipper = if skipping { self.holder() } else { NOBODY };
-        // Relaxed: see `holder`.
+        // Relaxed: who has the turn says so, and passing the turn tells the others.
         self.skipping.store(skipping, Ordering::Relaxed);
-        self.skipper.store(skipper, Ordering::Relaxed);
     }
 
     /// Whether this thread may go on with a block of the part that is skipped: it has the turn and is not far ahead.
     #[inline]
     pub(crate) fn may_skip(&self, vcpu: u32) -> bool {
-        // Relaxed: see `holder`.
-        thread_of(vcpu) == self.skipper.load(Ordering::Relaxed) && self.cycles() <= self.limit()
+        // Relaxed: see `set_skipping`.
+        self.has_turn(vcpu)
+            && self.skipping.load(Ordering::Relaxed)
+            && self.cycles() <= self.limit()
     }
 
     /// From which time on accesses are looked at.

@@ -116,7 +116,7 @@ pub(crate) fn number(vcpu: c_uint) -> usize {
         hot::set_number(vcpu, number);
         number
     });
-    baton::prepare(thread as usize);
+    baton::prepare(thread as usize, vcpu);
     thread as usize
 }
 
@@ -131,6 +131,7 @@ pub(crate) fn arrive(vcpu: c_uint) {
     THIS.store(child - 1, Ordering::Relaxed);
     hot::forget_numbers();
     let thread = CHILD_THREAD.load(Ordering::Relaxed);
+    hot::set_turn(hot::NOBODY);
     hot::set_number(vcpu, thread);
     baton::set_process(thread as usize, std::process::id());
     baton::set_draining(false);
@@ -269,6 +270,7 @@ impl Simulator {
         let parent = self.process();
         let process = self.processes.len();
         self.processes[parent].name();
+        baton::expect_processes();
         let child = self.processes[parent].forked();
         self.processes.push(child);
         self.spaces.begin(Some(parent));
@@ -277,7 +279,7 @@ impl Simulator {
             // Relaxed: see `number`.
             NUMBERED.fetch_add(1, Ordering::Relaxed) as usize
         });
-        baton::prepare(thread);
+        baton::prepare(thread, baton::vcpu(self.current()));
         baton::set_process(thread, 0);
         self.room_for(thread);
         self.threads[thread] = Thread::new(0, process);

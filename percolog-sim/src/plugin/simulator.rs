@@ -11,6 +11,7 @@ use std::sync::atomic::{AtomicPtr, Ordering};
 
 use crate::model::{Core, Directory, Rights, Ticks};
 use crate::plugin::arrivals;
+use crate::plugin::baton;
 use crate::plugin::chaos::Chaos;
 use crate::plugin::free::Free;
 use crate::plugin::functions::Functions;
@@ -211,6 +212,7 @@ impl Simulator {
             self.schedule.unready(&self.threads, thread);
             self.threads[thread].in_call = false;
             self.give_turn_to(thread);
+            baton::keep(thread);
             OWNER.store(thread as u32 + 1, Ordering::SeqCst);
         } else {
             self.update_limit();

@@ -94,21 +94,22 @@ impl Witness {
         }
     }
 
-    /// The line had to come, or to be taken from others, because the instruction at `pc` is about to access the first of these places. The
-    /// others are those from which its process has inherited what lies there, the nearest first.
-    pub(crate) fn event(
+    /// The line had to come, or to be taken from others, because the instruction at `pc` is about to access this place. `places` are
+    /// that and those from which its process has inherited what lies there, the nearest first.
+    pub(crate) fn event<I: Iterator<Item = u64>>(
         &mut self,
         line: u64,
-        places: &[u64],
+        place: u64,
+        places: impl Fn() -> I,
         pc: u64,
         write: bool,
         registers: &Registers,
     ) {
-        let Some(&place) = places.first().filter(|_| self.enabled) else {
+        if !self.enabled {
             return;
-        };
+        }
         let seen = self.lines.entry(line).or_default();
-        let find = |blocks: &Blocks| places.iter().find_map(|&place| blocks.at(place));
+        let find = |blocks: &Blocks| places().find_map(|place| blocks.at(place));
         seen.place.vote(place);
         seen.on_stack.vote(is_on_stack(place, registers.stack()));
         seen.block.vote(find(&self.blocks));
@@ -242,7 +243,14 @@ mod tests {
         let request = witness.blocks.called(Kind::Size, &registers, 0, || None);
         let request = request.expect("it gives something");
         witness.blocks.returned(&request, 0x1000, 0);
-        witness.event(0x40, &[0x1008], 0x99, true, &registers);
+        witness.event(
+            0x40,
+            0x1008,
+            || std::iter::once(0x1008),
+            0x99,
+            true,
+            &registers,
+        );
         registers.set(Register::Rdi, 0x1000);
         let _ = witness.blocks.called(Kind::Free, &registers, 0, || None);
         let mut json = Json::default();

@@ -5,7 +5,7 @@ use super::{Simulator, simulator};
 use crate::model::{CoreSet, Ticks};
 use crate::plugin::baton;
 use crate::plugin::common::Common;
-use crate::plugin::hot::{HOT, NOBODY};
+use crate::plugin::hot::{self, HOT, NOBODY};
 use crate::plugin::latch::Latch;
 use crate::plugin::processes;
 use crate::plugin::thread::{Sleep, State, Woken};
@@ -146,6 +146,7 @@ impl Simulator {
             }
         }
         HOT.set_holder(NOBODY);
+        hot::set_turn(NOBODY);
         baton::set_draining(true);
     }
 
@@ -155,6 +156,7 @@ impl Simulator {
         if baton::is_draining() {
             baton::set_draining(false);
             HOT.set_holder(self.me as u32);
+            baton::keep(self.me);
             self.update_limit();
         }
     }

@@ -47,6 +47,7 @@ pub(crate) fn gate(vcpu: c_uint, state: *const u64) -> Gate {
     if HOT.holder() == thread as u32 {
         // A thread that was let go may have been given the turn meanwhile.
         baton::take(thread);
+        baton::keep(thread);
         return Gate::Open;
     }
     wait_for_turn(thread, state)
@@ -333,6 +334,7 @@ impl Simulator {
         // A thread that was let go may have been given the turn and gone on with it without taking it. It must not find
         // it a second time.
         baton::take(caller);
+        hot::set_turn(NOBODY);
         loop {
             self.read_messages();
             self.settle();
@@ -349,6 +351,7 @@ impl Simulator {
                     // SeqCst: see `Messages::send`.
                     OWNER.store(thread as u32 + 1, Ordering::SeqCst);
                     if thread == caller {
+                        baton::keep(thread);
                         return Some(thread);
                     }
                     if baton::has_ended(thread) && change_owner(thread, caller as u32 + 1) {
