@@ -266,6 +266,23 @@ mod tests {
     }
 
     #[test]
+    fn blocks_of_processes_are_their_own() {
+        const OTHER: u64 = 1 << 47;
+        let mut blocks = Blocks::default();
+        call(&mut blocks, Kind::Size, [100, 0, 0], 0x1000);
+        let mut values = [0; 16];
+        values[Register::Rdi as usize] = 30;
+        let request = blocks.called(Kind::Size, &registers(&mut values), OTHER, || None);
+        blocks.returned(&request.expect("it gives something"), 0x1000, OTHER);
+        assert_eq!(blocks.at(0x1000).map(|block| block.size), Some(100));
+        assert_eq!(blocks.at(OTHER | 0x1000).map(|block| block.size), Some(30));
+        values[Register::Rdi as usize] = 0x1000;
+        let _ = blocks.called(Kind::Free, &registers(&mut values), OTHER, || None);
+        assert_eq!(blocks.at(OTHER | 0x1000), None);
+        assert!(blocks.at(0x1000).is_some());
+    }
+
+    #[test]
     fn resizing_moves_a_block_or_leaves_it() {
         let mut blocks = Blocks::default();
         call(&mut blocks, Kind::Size, [10, 0, 0], 0x1000);

@@ -61,6 +61,9 @@ extern "C" fn before(vcpu: c_uint, place: *mut c_void, state: *mut u64) {
             architecture::call_without_end(&mut registers);
             return;
         }
+        if !processes::is_over() && syscalls::forks(&registers) {
+            processes::fork_unsimulated();
+        }
         // A thread that waits now would wait in the host, where nobody would wake it: it is told that the word has
         // changed, and looks again.
         if registers.number() == n::FUTEX {
@@ -72,6 +75,10 @@ extern "C" fn before(vcpu: c_uint, place: *mut c_void, state: *mut u64) {
                     syscalls::before(simulator, &mut registers, place as u64);
                 });
             }
+        } else {
+            // Another process may have to have the turn before the call returns.
+            let thread = thread_of(vcpu) as usize;
+            Simulator::outside(|simulator| simulator.leave_let_go(thread, registers.number()));
         }
         return;
     }

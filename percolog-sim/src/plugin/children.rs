@@ -6,7 +6,7 @@
 
 use std::ffi::{c_int, c_long};
 
-use crate::plugin::numbers::{self as n, EINTR};
+use crate::plugin::numbers as n;
 use crate::plugin::report::Ending;
 use crate::plugin::simulator::{KILLED, Simulator};
 use crate::plugin::syscalls::{Call, Change, Step, Then};
@@ -20,6 +20,8 @@ const ECHILD: i32 = 10;
 unsafe extern "C" {
     fn syscall(number: c_long, ...) -> c_long;
 }
+
+const ELSEWHERE: &str = "waiting for other processes";
 
 /// The arguments of `wait4`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -42,14 +44,17 @@ pub(crate) fn wait4(sim: &mut Simulator, call: &Call) -> Step {
     };
     match sim.wait_for_child(wait) {
         Waited::For(result) => Step::Done(result),
-        Waited::Interrupted => Step::Changed(Change::nothing(Then::Wait(wait))),
-        // It knows of no child, or of one that is elsewhere.
-        Waited::HostKnows => {
-            if sim.has_children_elsewhere(wait.of) {
-                return elsewhere(sim, Then::Reaped { information: 0 });
+        Waited::Interrupted => {
+            sim.unreproducible(ELSEWHERE);
+            match sim.is_let_go() {
+                Some(me) => sim.leave_let_go(me, call.number),
+                None => return elsewhere(sim, Then::Reaped { information: 0 }),
             }
-            Step::Quick
+            Step::Changed(Change::followed_by(Then::Reaped { information: 0 }))
         }
+        // It knows of no child, or of one that is elsewhere.
+        Waited::HostKnows if options & NO_HANG != 0 => Step::Quick,
+        Waited::HostKnows => elsewhere(sim, Then::Reaped { information: 0 }),
     }
 }
 
@@ -60,20 +65,11 @@ pub(crate) fn waitid(sim: &mut Simulator, call: &Call) -> Step {
 }
 
 fn elsewhere(sim: &mut Simulator, then: Then) -> Step {
-    sim.unreproducible("waiting for other processes");
+    sim.unreproducible(ELSEWHERE);
     Step::Changed(Change {
         blocks: true,
         ..Change::followed_by(then)
     })
-}
-
-/// The wait goes on after it was interrupted. Returns what the call gives.
-pub(crate) fn wait_on(sim: &mut Simulator, wait: Wait) -> i64 {
-    match sim.wait_for_child(wait) {
-        Waited::For(result) => result,
-        // Whoever waits for children is used to that.
-        Waited::Interrupted | Waited::HostKnows => EINTR,
-    }
 }
 
 /// What a wait has come to.

@@ -91,6 +91,12 @@ pub(crate) fn forked() {
     std::mem::forget(theirs);
 }
 
+/// This is a child that is not simulated: nothing is wanted, and what there is is others'.
+pub(crate) fn not_simulated() {
+    std::mem::forget(lock().take());
+    std::mem::forget(inherited().take());
+}
+
 fn inherited() -> MutexGuard<'static, Option<Code>> {
     INHERITED.lock().unwrap_or_else(PoisonError::into_inner)
 }

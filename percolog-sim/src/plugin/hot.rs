@@ -63,6 +63,17 @@ impl Table {
         self.0.fill(u64::MAX);
     }
 
+    /// What the core may do to the line.
+    #[cfg(test)]
+    pub(crate) fn rights(&self, line: u64) -> u64 {
+        let entry = self.0[line as usize % PLACES];
+        if entry >> SHIFT == line {
+            entry & (READ | WRITE)
+        } else {
+            0
+        }
+    }
+
     pub(crate) fn first(&self) -> *const u64 {
         self.0.as_ptr()
     }

@@ -5,6 +5,7 @@
 //! machine when it ends, when it executes another program (which is simulated on a machine of its own), and when it is found
 //! dead.
 
+use std::cell::Cell;
 use std::ffi::{c_int, c_uint};
 use std::sync::atomic::{AtomicBool, AtomicI32, AtomicU32, AtomicUsize, Ordering};
 
@@ -75,10 +76,10 @@ static EXECUTING: AtomicBool = AtomicBool::new(false);
 /// Whether this process has left the machine.
 static OVER: AtomicBool = AtomicBool::new(false);
 
-/// The process that is being forked by the calling thread, plus one; its thread; and who forks it.
-static CHILD: AtomicUsize = AtomicUsize::new(0);
-static CHILD_THREAD: AtomicU32 = AtomicU32::new(0);
-static FORKED_BY: AtomicU32 = AtomicU32::new(0);
+thread_local! {
+    /// The process that the calling thread is about to fork: who it is itself, and the child, if that is simulated.
+    static FORKS: Cell<Option<(u32, Option<Child>)>> = const { Cell::new(None) };
+}
 
 /// The number of this process on the machine.
 static THIS: AtomicUsize = AtomicUsize::new(0);
@@ -123,22 +124,37 @@ pub(crate) fn number(vcpu: c_uint) -> usize {
 /// A block begins after a system call. If that was a fork and this is the child, it becomes a process of the machine; it does not have the
 /// turn.
 pub(crate) fn arrive(vcpu: c_uint) {
-    // Relaxed: set by the calling thread, in the process that it was then.
-    let child = CHILD.swap(0, Ordering::Relaxed);
-    if child == 0 || std::process::id() == FORKED_BY.load(Ordering::Relaxed) {
+    let Some((parent, child)) = FORKS.take() else {
+        return;
+    };
+    if std::process::id() == parent {
         return;
     }
-    THIS.store(child - 1, Ordering::Relaxed);
-    hot::forget_numbers();
-    let thread = CHILD_THREAD.load(Ordering::Relaxed);
-    hot::set_turn(hot::NOBODY);
-    hot::set_number(vcpu, thread);
-    baton::set_process(thread as usize, std::process::id());
     baton::set_draining(false);
     baton::set_ending(false);
+    hot::set_turn(hot::NOBODY);
+    hot::forget_numbers();
     arrivals::forget();
+    let Some(Child { process, thread }) = child else {
+        code::not_simulated();
+        set_over();
+        baton::set_draining(true);
+        return;
+    };
     code::forked();
+    // Relaxed: no other thread runs here yet.
+    THIS.store(process, Ordering::Relaxed);
+    hot::set_number(vcpu, thread as u32);
+    baton::set_process(thread, std::process::id());
     killed::forked();
+}
+
+/// The calling thread, which is let go, is about to fork its process: the child is not simulated.
+pub(crate) fn fork_unsimulated() {
+    FORKS.set(Some((std::process::id(), None)));
+    Simulator::outside(|simulator| {
+        simulator.unsimulated("a process that was forked while QEMU needed the thread".to_owned());
+    });
 }
 
 /// Ends the process, if all of the machine's are to end.
@@ -285,11 +301,9 @@ impl Simulator {
         self.threads[thread] = Thread::new(0, process);
         self.threads[thread].state = State::Gone;
         code::fork();
-        // Relaxed: see `arrive`.
-        FORKED_BY.store(std::process::id(), Ordering::Relaxed);
-        CHILD_THREAD.store(thread as u32, Ordering::Relaxed);
-        CHILD.store(process + 1, Ordering::Relaxed);
-        Child { process, thread }
+        let child = Child { process, thread };
+        FORKS.set(Some((std::process::id(), Some(child))));
+        child
     }
 
     /// The fork is over, and this is the parent: the child has this number, unless there is none. It finds what is left to be done of the

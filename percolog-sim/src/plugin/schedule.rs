@@ -234,6 +234,7 @@ impl Schedule {
         deadline: Option<Ticks>,
     ) {
         self.leave(threads, thread);
+        self.waiting.retain(|&waiting| waiting != thread);
         let state = &mut threads[thread];
         state.deadline = deadline;
         state.state = match why {

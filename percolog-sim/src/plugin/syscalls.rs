@@ -20,7 +20,7 @@ use crate::model::Ticks;
 use crate::plugin::allocations::Block;
 use crate::plugin::architecture;
 use crate::plugin::baton;
-use crate::plugin::children::{self, Wait};
+use crate::plugin::children;
 use crate::plugin::clock::{self, Rest};
 use crate::plugin::fatal;
 use crate::plugin::files;
@@ -151,8 +151,6 @@ pub(crate) enum Then {
     },
     /// A process of the machine was killed.
     Killed(usize),
-    /// The guest goes on waiting for a child.
-    Wait(Wait),
     /// The host may have told of a child that has ended.
     Reaped {
         /// Where, if that is not the result.
@@ -420,8 +418,6 @@ pub(crate) fn after(sim: &mut Simulator, thread: usize, regs: &mut Registers) {
             }
             return;
         }
-        Then::Wait(wait) if has_turn && !pending.interrupted => children::wait_on(sim, wait),
-        Then::Wait(_) => n::EINTR,
         Then::Reaped { information } => {
             let pid = match information {
                 0 => u32::try_from(result).ok(),
@@ -546,7 +542,7 @@ fn decide(sim: &mut Simulator, call: &Call, regs: &Registers, pc: u64) -> Step {
         n::ARCH_PRCTL if first == SET_FS => {
             Step::Changed(Change::followed_by(Then::ThreadPointer(second)))
         }
-        n::CLONE => clone(sim, call),
+        n::CLONE => clone(sim, call, regs),
         n::FORK | n::VFORK => fork(sim),
         n::SET_TID_ADDRESS => {
             let me = sim.current();
@@ -632,10 +628,20 @@ const CLONE_VM: u64 = 0x100;
 const CLONE_VFORK: u64 = 0x4000;
 const CLONE_CHILD_CLEARTID: u64 = 0x20_0000;
 
-fn clone(sim: &mut Simulator, call: &Call) -> Step {
+/// Whether the call makes a process.
+pub(crate) fn forks(regs: &Registers) -> bool {
+    let flags = regs.arguments()[0];
+    match regs.number() {
+        n::FORK | n::VFORK => true,
+        n::CLONE => flags & CLONE_VM == 0 || flags & CLONE_VFORK != 0,
+        _ => false,
+    }
+}
+
+fn clone(sim: &mut Simulator, call: &Call, regs: &Registers) -> Step {
     let [flags, child_stack, ..] = call.arguments;
     let child_tid = call.arguments[architecture::layout().clone_clears];
-    if flags & CLONE_VM == 0 || flags & CLONE_VFORK != 0 {
+    if forks(regs) {
         return fork(sim);
     }
     if sim.guest().is_child_of_threads() {

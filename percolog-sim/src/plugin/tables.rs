@@ -97,3 +97,41 @@ impl Tables {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::plugin::hot::{READ, WRITE};
+
+    #[test]
+    fn a_line_is_known_at_all_addresses_of_the_process_that_has_the_core() {
+        let maps = "1000-2000 rw-s 00000000 00:01 7 /dev/zero (deleted)\n\
+                    8000-9000 rw-s 00000000 00:01 7 /dev/zero (deleted)\n";
+        let mut spaces = Spaces::default();
+        spaces.begin(None);
+        spaces.mapped(0, 0x1000, 0x1000, maps);
+        spaces.mapped(0, 0x8000, 0x1000, maps);
+        spaces.begin(Some(0));
+        let line = spaces.place(0, 0x1040) >> 6;
+        let (here, there) = (0x1040 >> 6, 0x8040 >> 6);
+        let mut tables = Tables::new(2);
+        tables.set(&spaces, 0, 0, line, READ | WRITE);
+        let table = tables.of(0, 0);
+        assert_eq!([table.rights(here), table.rights(there)], [READ | WRITE; 2]);
+        tables.forget(&spaces, 0, line);
+        let table = tables.of(0, 0);
+        assert_eq!([table.rights(here), table.rights(there)], [0; 2]);
+        tables.set(&spaces, 0, 0, line, READ);
+        assert_eq!(
+            tables.of(0, 1).rights(here),
+            0,
+            "another process has the core"
+        );
+        tables.set(&spaces, 0, 1, line, READ);
+        tables.set(&spaces, 1, 0, line, READ);
+        tables.end(1);
+        assert_eq!(tables.of(0, 1).rights(here), 0);
+        tables.forget_all(&spaces, line);
+        assert_eq!(tables.of(1, 0).rights(there), 0);
+    }
+}

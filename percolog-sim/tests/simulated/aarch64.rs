@@ -180,7 +180,13 @@ fn processes_are_forked_executed_and_waited_for_and_time_is_simulated() {
         "{}",
         said(&run)
     );
-    assert_eq!(run.processes.len(), 3, "the child, and both programs");
+    assert_eq!(run.processes.len(), 2, "both programs");
+    let before = &run.processes[0].processes;
+    assert_eq!(
+        before.len(),
+        2,
+        "{before:?}: the child runs on the machine of the first"
+    );
 }
 
 /// Runs a program without arguments, and returns what it wrote.

@@ -44,6 +44,11 @@ impl Simulator {
         Woken::Drained
     }
 
+    /// The thread that acts without the turn since [`Simulator::sleep`] has let it go.
+    pub(crate) fn is_let_go(&self) -> Option<usize> {
+        self.outside
+    }
+
     /// Ends what a thread did without the turn after [`Simulator::sleep`] had let it go.
     pub(crate) fn outside_over(&mut self, thread: usize) {
         if !processes::is_over() && self.outside == Some(thread) {
@@ -91,6 +96,17 @@ impl Simulator {
         self.schedule.sleep(&mut self.threads, me, why, None);
         baton::set_away(true);
         self.pass_on(false);
+    }
+
+    /// The thread `me`, which is let go, makes a system call of the host that may block. The one that has the turn waits for this thread:
+    /// nothing is passed on. It must not be given the turn before it is back.
+    pub(crate) fn leave_let_go(&mut self, me: usize, call: u64) {
+        self.forget_sleep(me);
+        self.stop_spin(me);
+        let why = Sleep::Host(call as i64);
+        self.schedule.sleep(&mut self.threads, me, why, None);
+        self.threads[me].forced = false;
+        baton::set_away(true);
     }
 
     /// The calling thread gives its core to another that wants one.
