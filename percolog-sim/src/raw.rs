@@ -1,4 +1,4 @@
-//! The raw result of one process, as the plugin writes it.
+//! The raw result of one machine, as the plugin writes it: of a process, and of those that were forked from it.
 
 use std::fmt;
 
@@ -7,13 +7,14 @@ use serde::{Deserialize, Serialize};
 /// The version of the raw results that this library reads.
 pub const FORMAT: u64 = 2;
 
-/// What one process did. Times are in ticks: see [`ProcessResult::ticks_per_cycle`].
+/// What one process did, and all that were forked from it, as long as they did not become other programs: they have one machine. Times are
+/// in ticks: see [`ProcessResult::ticks_per_cycle`].
 #[derive(Clone, Debug, Default, PartialEq, Deserialize, Serialize)]
 #[non_exhaustive]
 pub struct ProcessResult {
     /// The version of this format.
     pub format: u64,
-    /// The number of the process.
+    /// The number of the first process.
     pub pid: u32,
     /// Who started it.
     pub parent: u32,
@@ -33,7 +34,7 @@ pub struct ProcessResult {
     pub megahertz: u32,
     /// How many bytes a line of memory has.
     pub line_size: u64,
-    /// How many threads the process has had.
+    /// How many threads they have had.
     pub threads: u64,
     /// How many instructions they executed.
     pub instructions: u64,
@@ -49,7 +50,7 @@ pub struct ProcessResult {
     /// without.
     #[serde(default)]
     pub skipped_but_looked_at: u64,
-    /// What the whole process did.
+    /// What they did, from beginning to end.
     pub whole: Counts,
     /// What it did between the marks.
     pub region: Region,
@@ -65,7 +66,7 @@ pub struct ProcessResult {
     /// The free lines that went from core to core, in ascending order; they wait for nothing.
     #[serde(default)]
     pub free_lines: Vec<LineResult>,
-    /// Memory that other processes may use too, as far as this one has used it.
+    /// Memory that processes on other machines may use too, as far as those of this one have used it.
     pub shared: Vec<SharedResult>,
     /// The labels that the program has set.
     #[serde(default)]

@@ -10,7 +10,7 @@ use crate::plugin::numbers as n;
 use crate::plugin::qemu::PluginId;
 use crate::plugin::registers::{Kept, Registers};
 use crate::plugin::simulator::{Gate, Simulator, gate, simulator};
-use crate::plugin::{baton, fatal, kind, processes, syscalls};
+use crate::plugin::{baton, births, fatal, kind, processes, syscalls};
 
 thread_local! {
     /// Whether this thread is in a system call, or has not run yet.
@@ -61,7 +61,7 @@ extern "C" fn before(vcpu: c_uint, place: *mut c_void, state: *mut u64) {
             architecture::call_without_end(&mut registers);
             return;
         }
-        if !processes::is_over() && syscalls::forks(&registers) {
+        if !processes::is_over() && births::forks(&registers) {
             processes::fork_unsimulated();
         }
         // A thread that waits now would wait in the host, where nobody would wake it: it is told that the word has

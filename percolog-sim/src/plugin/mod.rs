@@ -9,7 +9,7 @@
 //!   parent of its new thread.
 //! * `free` are the lines that cost nothing.
 //! * `calls` and `syscalls` are what happens before and after a system call; `futex`, `clock`, `files`, `guest`,
-//!   `mappings` and `follow` are the calls that the simulator makes itself or changes; `image` is this plugin for what is
+//!   `mappings`, `births` and `follow` are the calls that the simulator makes itself or changes; `image` is this plugin for what is
 //!   executed.
 //! * `code` knows which file is mapped where; `functions` hears of calls and returns; `allocations`, `stacks` and `witness` find
 //!   out which object a line belongs to, and who called.
@@ -23,6 +23,7 @@ pub(crate) mod allocations;
 pub(crate) mod architecture;
 pub(crate) mod arrivals;
 pub(crate) mod baton;
+pub(crate) mod births;
 pub(crate) mod calls;
 pub(crate) mod chaos;
 pub(crate) mod children;

@@ -321,7 +321,8 @@ impl Simulator {
         baton::set_process(thread, pid);
         // Relaxed: see `are_several`.
         LIVE.fetch_add(1, Ordering::Relaxed);
-        let (me, now) = (self.current(), self.now());
+        let held = self.chaos.as_mut().map_or(0, |chaos| chaos.birth(thread));
+        let (me, now) = (self.current(), self.now() + held);
         let parent = self.process();
         self.processes[process].pid = pid;
         self.processes[process].alive = 1;

@@ -38,13 +38,13 @@ pub struct Summary {
     pub unsimulated: Vec<String>,
     /// What else there is to know before the figures.
     pub caveats: Vec<Caveat>,
-    /// Memory that several processes have used: lines that went from one to another are not seen.
+    /// Memory that processes on several machines have used: lines that went from one to another are not seen.
     pub shared_memory: Vec<SharedMemory>,
     /// The machine.
     pub machine: MachineSummary,
     /// The process that the figures are about.
     pub process: ProcessSummary,
-    /// All processes that were simulated; empty if there was but one.
+    /// All that were simulated, each with those that were forked from it; empty if there was but one.
     pub processes: Vec<ProcessSummary>,
     /// Lines that cost nothing, because that was asked for.
     pub free: Vec<FreeSummary>,

@@ -502,7 +502,8 @@ fn programs_before(path: &Path) -> u64 {
 /// What a program did on the described machine.
 #[derive(Debug)]
 pub struct Run {
-    /// One result for each process that was simulated, the first process first.
+    /// One result for each machine: of the process that was started, of each program that a process has become, and of those that were
+    /// forked from them. The first process comes first.
     pub processes: Vec<ProcessResult>,
     /// How the program ended.
     pub status: ExitStatus,

@@ -14,7 +14,7 @@ use crate::common::program::Program;
 use crate::common::skip::is_here;
 use percolog_sim::machine;
 use percolog_sim::report::{Ending, ProcessResult};
-use percolog_sim::run::{Run, Simulation, available};
+use percolog_sim::run::{Run, Simulation, Skip, available};
 
 const SIGABRT: i32 = 6;
 const SIGSEGV: i32 = 11;
@@ -488,6 +488,13 @@ fn processes_on_one_counter_are_as_threads_on_one() {
         assert!((0.97..=1.03).contains(&ratio), "{threads:?} {processes:?}");
     }
     assert_eq!(figures("processes"), processes, "each time");
+    // Also where nothing is simulated until the first of them begins, and where they are held back.
+    for simulation in [on_one_chip().skip(Skip::Region), on_one_chip().chaos(true)] {
+        let run = guest.run(simulation, &["processes", "4", "200"]);
+        run.ended(0, "800\n");
+        assert_eq!(run.first().region.threads, 4);
+        assert_eq!(run.first().region.operations, 800);
+    }
 }
 
 #[test]
