@@ -203,12 +203,13 @@ pub(crate) fn keep(thread: usize) {
 
 /// Waits until the turn is given, QEMU needs this thread, or a while has passed.
 pub(crate) fn wait(thread: usize, state: *const u64) -> Waited {
+    // First: the number of a thread whose process is over may be another's already, and so may the turn be that is given to it.
+    if is_draining() {
+        return Waited::Draining;
+    }
     let seat = seat(thread);
     if take(thread) {
         return Waited::Turn;
-    }
-    if is_draining() {
-        return Waited::Draining;
     }
     let patience = TimeSpec {
         seconds: 0,
@@ -225,10 +226,10 @@ pub(crate) fn wait(thread: usize, state: *const u64) -> Waited {
             &raw const patience,
         );
     }
-    if take(thread) {
-        Waited::Turn
-    } else if is_draining() {
+    if is_draining() {
         Waited::Draining
+    } else if take(thread) {
+        Waited::Turn
     } else if is_needed(state) {
         Waited::Needed
     } else {
