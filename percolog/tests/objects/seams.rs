@@ -323,8 +323,9 @@ fn a_child_finds_nothing_half_done_where_membarrier_was_forbidden() {
     let add = |share: &mut Wide| {
         let (first, second) = share.split_at_mut(16);
         first.iter_mut().for_each(|sum| sum.add(1));
-        // Forks come in the middle of updates, which take longer than what takes the barrier's place.
-        thread::sleep(Duration::from_millis(20));
+        // Forks come in the middle of updates: these take several times as long as what takes the barrier's place, which each
+        // kind of object waits for by itself.
+        thread::sleep(Duration::from_millis(100));
         second.iter_mut().for_each(|sum| sum.add(1));
     };
     let sloppy = SloppyCounter::beside(&CENTRAL, MANY as u64 * 3 / 2);
@@ -347,7 +348,7 @@ fn a_child_finds_nothing_half_done_where_membarrier_was_forbidden() {
         together.wait();
         is_refused_now(libc::EPERM);
         let outcome = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
-            for _ in 0..share(100) {
+            for _ in 0..share(20) {
                 in_a_child(|| {
                     // SAFETY: the child has one thread and leaves by `_exit`, so nobody uses the originals again.
                     let (reducer, sloppy) =
