@@ -33,7 +33,7 @@
 //! upgrade = 1.0
 //!
 //! [costs]                             # cycles, in steps of 1/16
-//! plain = 1.0                         # an instruction that is none of these
+//! plain = 1.0                         # an instruction that is none of these; or width = 4: so many at a time
 //! locked = 20                         # a locked read-modify-write of a line that the core owns
 //! fence = 30
 //! rdtsc = 20
@@ -43,6 +43,9 @@
 //! syscall = 400
 //! switch = 3000                       # giving a core to another thread
 //! interrupt = 0                       # default 0: off; what `membarrier` and memory that is unmapped cost the other cores
+//!
+//! [units]                             # cycles until a core's unit can go on with the next; default 0: never waited for
+//! load = 0.5                          # and store, branch, multiply, divide (integers), float, float_divide
 //!
 //! [scheduling]
 //! time_slice_us = 1000                # default 1000; how long a thread keeps a core others wait for

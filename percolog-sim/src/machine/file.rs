@@ -3,6 +3,7 @@
 use super::Description;
 use crate::model::{
     Coherence, Costs, MAX_CORES, Machine, Occupancy, Protocol, Stores, TICKS_PER_CYCLE, Ticks,
+    Units,
 };
 use serde::Deserialize;
 use std::collections::{BTreeSet, VecDeque};
@@ -31,6 +32,8 @@ pub(super) struct File {
     latency: Latency,
     occupancy: Shares,
     costs: Cycles,
+    #[serde(default)]
+    units: UnitCycles,
     #[serde(default)]
     scheduling: Scheduling,
 }
@@ -84,7 +87,8 @@ struct Shares {
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Cycles {
-    plain: f64,
+    plain: Option<f64>,
+    width: Option<u32>,
     locked: f64,
     fence: f64,
     rdtsc: f64,
@@ -95,6 +99,18 @@ struct Cycles {
     switch: f64,
     #[serde(default)]
     interrupt: f64,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+struct UnitCycles {
+    load: f64,
+    store: f64,
+    branch: f64,
+    multiply: f64,
+    divide: f64,
+    float: f64,
+    float_divide: f64,
 }
 
 #[derive(Deserialize)]
@@ -161,6 +177,27 @@ impl File {
         })?;
         let cycles = |field: &str, cycles: f64| ticks_of(&format!("costs.{field}"), cycles);
         let locked = cycles("locked", self.costs.locked)?;
+        let plain = match (self.costs.plain, self.costs.width) {
+            (Some(each), None) => cycles("plain", each)?,
+            (None, Some(width)) if (1..=TICKS_PER_CYCLE).contains(&u64::from(width)) => {
+                TICKS_PER_CYCLE.div_ceil(u64::from(width))
+            }
+            (None, Some(width)) => {
+                return Err(format!(
+                    "costs.width {width}: must be 1 to {TICKS_PER_CYCLE} instructions at a time"
+                ));
+            }
+            (plain, _) => {
+                let found = if plain.is_some() { "both" } else { "neither" };
+                return Err(format!(
+                    "costs: {found} of plain and width; one of them says how fast instructions are executed"
+                ));
+            }
+        };
+        if plain == 0 {
+            // Else a loop that waits for another thread would never let time pass.
+            return Err("costs.plain 0: must be at least 1/16 of a cycle".to_owned());
+        }
         // One and a half locked instructions: whoever repeats one at once finds the line still there.
         let kept = u32::try_from(locked * 3 / 2 / TICKS_PER_CYCLE).unwrap_or(u32::MAX);
         let kept = |transfer: &u32| kept.min(*transfer);
@@ -196,7 +233,9 @@ impl File {
             probe,
             bus: self.latency.bus,
             costs: Costs {
-                plain: cycles("plain", self.costs.plain)?,
+                plain,
+                width: self.costs.width.unwrap_or(0),
+                units: self.units.describe()?,
                 locked,
                 fence: cycles("fence", self.costs.fence)?,
                 rdtsc: cycles("rdtsc", self.costs.rdtsc)?,
@@ -213,10 +252,6 @@ impl File {
             stores: stores(&self.stores)?,
             name: self.name,
         };
-        if machine.costs.plain == 0 {
-            // Else a loop that waits for another thread would never let time pass.
-            return Err("costs.plain 0: must be at least 1/16 of a cycle".to_owned());
-        }
         if machine.coherence == Coherence::Directory && machine.bus != 0 {
             let bus = machine.bus;
             return Err(format!(
@@ -276,6 +311,21 @@ fn ticks_of(field: &str, cycles: f64) -> Result<Ticks, String> {
         ));
     }
     Ok(ticks as Ticks)
+}
+
+impl UnitCycles {
+    fn describe(&self) -> Result<Units, String> {
+        let cycles = |field: &str, cycles: f64| ticks_of(&format!("units.{field}"), cycles);
+        Ok(Units {
+            load: cycles("load", self.load)?,
+            store: cycles("store", self.store)?,
+            branch: cycles("branch", self.branch)?,
+            multiply: cycles("multiply", self.multiply)?,
+            divide: cycles("divide", self.divide)?,
+            float: cycles("float", self.float)?,
+            float_divide: cycles("float_divide", self.float_divide)?,
+        })
+    }
 }
 
 fn share(field: &str, share: f64) -> Result<u16, String> {

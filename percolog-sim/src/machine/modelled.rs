@@ -1,6 +1,6 @@
 //! What of a machine is modelled, and what is not.
 
-use crate::model::{Coherence, Machine, Stores, TICKS_PER_CYCLE};
+use crate::model::{Coherence, Machine, Stores, TICKS_PER_CYCLE, Units};
 use serde::Serialize;
 
 /// A part of real machines.
@@ -51,6 +51,15 @@ pub fn modelled(machine: &Machine) -> Vec<Modelled> {
         0 => "they cost nothing".to_owned(),
         ticks => format!("{} cycles", ticks / TICKS_PER_CYCLE),
     };
+    let width = match machine.costs.width {
+        0 => "each takes its time".to_owned(),
+        width => format!("up to {width} a cycle"),
+    };
+    let units = if machine.costs.units == Units::default() {
+        "all instructions take the same".to_owned()
+    } else {
+        "a block takes as long as its busiest".to_owned()
+    };
     vec![
         part(
             "moves of lines between caches",
@@ -100,13 +109,22 @@ pub fn modelled(machine: &Machine) -> Vec<Modelled> {
             machine.costs.interrupt > 0,
             interrupt,
         ),
+        part(
+            "instructions at the same time",
+            "costs.width",
+            machine.costs.width > 0,
+            width,
+        ),
+        part(
+            "units that are busy: loads, divisions, …",
+            "units",
+            machine.costs.units != Units::default(),
+            units,
+        ),
         never("capacity of caches", "a line leaves only if it is taken"),
         never("hardware threads of a core", "a core is a core"),
         never("other prefetchers, TLBs", "nothing comes early or late"),
-        never(
-            "mispredictions, overlap of misses",
-            "an instruction has one cost",
-        ),
+        never("mispredictions, overlap of misses", "a block has one cost"),
         never("the kernel's own lines", "a call has a cost"),
     ]
 }

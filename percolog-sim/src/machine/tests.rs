@@ -1,5 +1,5 @@
 use super::*;
-use crate::model::{Coherence, MAX_CORES, Occupancy, Protocol, Stores, TICKS_PER_CYCLE};
+use crate::model::{Coherence, MAX_CORES, Occupancy, Protocol, Stores, TICKS_PER_CYCLE, Units};
 use serde_json::{Value, json};
 
 const PAIR: &str = r#"
@@ -127,7 +127,9 @@ fn with_options() -> String {
             "protocol = \"moesi\"",
             "protocol = \"mesi\"\ncoherence = \"bus\"\nstores = \"buffered(56)\"\nchip_directory = true\nadjacent_line_prefetch = true\nline_size = 128\npage_size = 65536",
         )
-        + "interrupt = 4000\n[scheduling]\ntime_slice_us = 5\n"
+        .replace("plain = 0.0625", "width = 6")
+        + "interrupt = 4000\n[scheduling]\ntime_slice_us = 5\n\
+           [units]\nload = 0.5\nstore = 1\nbranch = 2\nmultiply = 3\ndivide = 17\nfloat = 0.25\nfloat_divide = 5\n"
 }
 
 #[test]
@@ -156,6 +158,22 @@ fn options_are_read() {
         (4000 * TICKS_PER_CYCLE, true)
     );
     assert_eq!(machine.time_slice, 5 * 2000 * 16);
+    // A sixth of a cycle is no number of ticks: whoever needs one number is told the next.
+    assert_eq!((machine.costs.width, machine.costs.plain), (6, 3));
+    assert_eq!(
+        machine.costs.units,
+        Units {
+            load: 8,
+            store: 16,
+            branch: 32,
+            multiply: 48,
+            divide: 272,
+            float: 4,
+            float_divide: 80,
+        }
+    );
+    let plain = read(PAIR).unwrap().machine.costs;
+    assert_eq!((plain.width, plain.units), (0, Units::default()));
 }
 
 #[test]
@@ -317,6 +335,20 @@ fn every_error_says_where_and_how_to_go_on() {
         ),
         ("cpuid = 100", "cpuid = -1", &["costs.cpuid -1"]),
         ("cpuid = 100", "cpuid = inf", &["costs.cpuid inf"]),
+        ("plain = 0.0625", "", &["neither of plain and width"]),
+        (
+            "plain = 0.0625",
+            "plain = 1\nwidth = 4",
+            &["both of plain and width"],
+        ),
+        ("plain = 0.0625", "width = 0", &["costs.width 0", "1 to 16"]),
+        ("plain = 0.0625", "width = 17", &["costs.width 17"]),
+        (
+            "[topology]",
+            "[units]\ndivide = 0.1\n[topology]",
+            &["units.divide 0.1", "0.0625"],
+        ),
+        ("[topology]", "[units]\nroot = 1\n[topology]", &["root"]),
     ];
     for (old, new, parts) in wrong {
         assert!(PAIR.contains(old));
@@ -535,6 +567,7 @@ fn the_schema_names_nothing_that_a_file_cannot_say() {
     let mut file: Value = toml::from_str(&with_options()).expect("it is TOML");
     // The two that exclude others are read in other tests.
     file["topology"]["links"] = json!([[0, 1]]);
+    file["costs"]["plain"] = json!(1);
     for field in fields_of(&schema(), "") {
         let there = file.pointer(&field);
         assert!(

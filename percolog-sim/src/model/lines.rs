@@ -1,6 +1,6 @@
 //! A machine as lines of text: how the launcher hands it to the plugin, which has no TOML reader.
 
-use super::{Coherence, Costs, Machine, Occupancy, Protocol, Stores};
+use super::{Coherence, Costs, Machine, Occupancy, Protocol, Stores, Units};
 use std::fmt::{Display, Write as _};
 use std::str::FromStr;
 
@@ -48,6 +48,8 @@ impl Machine {
         } = occupancy;
         let Costs {
             plain,
+            width,
+            units,
             locked,
             fence,
             rdtsc,
@@ -58,6 +60,15 @@ impl Machine {
             switch,
             interrupt,
         } = costs;
+        let Units {
+            load,
+            store,
+            branch,
+            multiply,
+            divide,
+            float,
+            float_divide,
+        } = units;
         let protocol = match protocol {
             Protocol::Mesi => "mesi",
             Protocol::Moesi => "moesi",
@@ -76,7 +87,7 @@ impl Machine {
             .collect::<Vec<_>>()
             .join(";");
         let mut text = String::new();
-        let pairs: [(&str, &dyn Display); 33] = [
+        let pairs: [(&str, &dyn Display); 41] = [
             ("name", name),
             ("cores", cores),
             ("chips", chips),
@@ -99,6 +110,14 @@ impl Machine {
             ("probe", &list(probe)),
             ("bus", bus),
             ("costs.plain", plain),
+            ("costs.width", width),
+            ("units.load", load),
+            ("units.store", store),
+            ("units.branch", branch),
+            ("units.multiply", multiply),
+            ("units.divide", divide),
+            ("units.float", float),
+            ("units.float_divide", float_divide),
             ("costs.locked", locked),
             ("costs.fence", fence),
             ("costs.rdtsc", rdtsc),
@@ -164,6 +183,16 @@ impl Machine {
             bus: lines.number("bus")?,
             costs: Costs {
                 plain: lines.number("costs.plain")?,
+                width: lines.number("costs.width")?,
+                units: Units {
+                    load: lines.number("units.load")?,
+                    store: lines.number("units.store")?,
+                    branch: lines.number("units.branch")?,
+                    multiply: lines.number("units.multiply")?,
+                    divide: lines.number("units.divide")?,
+                    float: lines.number("units.float")?,
+                    float_divide: lines.number("units.float_divide")?,
+                },
                 locked: lines.number("costs.locked")?,
                 fence: lines.number("costs.fence")?,
                 rdtsc: lines.number("costs.rdtsc")?,
@@ -276,7 +305,13 @@ mod tests {
             .map(|line| {
                 let (key, _) = line.split_once(' ').unwrap();
                 next += 1;
-                if key.starts_with("costs.") || key == "bus" || key == "time_slice" {
+                if key == "costs.width" {
+                    "costs.width 7\n".to_owned()
+                } else if key.starts_with("costs.")
+                    || key.starts_with("units.")
+                    || key == "bus"
+                    || key == "time_slice"
+                {
                     format!("{key} {next}\n")
                 } else {
                     format!("{line}\n")
@@ -314,6 +349,11 @@ mod tests {
             );
             let wrong = Machine::from_lines(&(drop_line(key) + bad)).unwrap_err();
             assert!(wrong.starts_with(key), "{wrong}");
+        }
+        for endless in ["costs.width 17", "costs.plain 0"] {
+            let (key, _) = endless.split_once(' ').unwrap();
+            let wrong = Machine::from_lines(&(drop_line(key) + endless)).unwrap_err();
+            assert!(wrong.contains("time must pass"), "{wrong}");
         }
         assert!(
             Machine::from_lines(&(text.clone() + "bus 3\n"))

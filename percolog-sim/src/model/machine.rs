@@ -1,6 +1,6 @@
 //! The described machine: everything the model needs to know, as numbers.
 
-use super::{Core, MAX_CORES, Ticks, ticks};
+use super::{Core, MAX_CORES, TICKS_PER_CYCLE, Ticks, ticks};
 
 /// Which states a line may have in a cache.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -50,8 +50,12 @@ impl Occupancy {
 /// What instructions cost beside their misses, in [`Ticks`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Costs {
-    /// Each instruction that is none of the following, on average.
+    /// Each instruction that is none of the following, on average: its share of the core's width.
     pub plain: Ticks,
+    /// How many instructions a core executes at a time; 0: `plain` says it.
+    pub width: u32,
+    /// What else a core's instructions wait for.
+    pub units: Units,
     /// A locked read-modify-write of a line that the core owns.
     pub locked: Ticks,
     /// A full memory fence.
@@ -70,6 +74,26 @@ pub struct Costs {
     pub switch: Ticks,
     /// An interrupt that another core sends: what the interrupted one loses, and how long the sender waits for all of them.
     pub interrupt: Ticks,
+}
+
+/// For how long an instruction keeps the unit busy that executes it, in [`Ticks`]; 0: it is never waited for. A stretch of
+/// instructions takes as long as the busiest unit, or as the core's width lets it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Units {
+    /// A load, alone or as a part of an instruction.
+    pub load: Ticks,
+    /// A store, likewise.
+    pub store: Ticks,
+    /// A jump, call or return.
+    pub branch: Ticks,
+    /// A multiplication of integers.
+    pub multiply: Ticks,
+    /// A division of integers.
+    pub divide: Ticks,
+    /// Floating-point arithmetic, comparisons and conversions.
+    pub float: Ticks,
+    /// A division of floating-point numbers, or a square root.
+    pub float_divide: Ticks,
 }
 
 /// A machine as the model sees it. Latencies are in cycles, times in [`Ticks`].
@@ -156,6 +180,8 @@ impl Machine {
             bus: 0,
             costs: Costs {
                 plain: ticks(1),
+                width: 0,
+                units: Units::default(),
                 locked: ticks(20),
                 fence: ticks(30),
                 rdtsc: ticks(20),
@@ -235,6 +261,13 @@ impl Machine {
         }
         if cores == 0 || cores > MAX_CORES {
             return Err(format!("cores {cores}: must be 1 to {MAX_CORES}"));
+        }
+        let (width, plain) = (self.costs.width, self.costs.plain);
+        if u64::from(width) > TICKS_PER_CYCLE || plain == 0 {
+            // Else a loop that waits for another thread would never let time pass.
+            return Err(format!(
+                "costs: {width} instructions at a time, or {plain} ticks each: time must pass"
+            ));
         }
         if cores_per_chip == 0 {
             return Err("cores_per_chip 0: must be at least 1".to_owned());

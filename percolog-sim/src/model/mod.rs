@@ -74,7 +74,7 @@ mod uses;
 pub use coreset::CoreSet;
 pub use counts::{Counts, LineCounts, OfCore, Place};
 pub use directory::{Access, Directory, Event, Outcome, Rights};
-pub use machine::{Coherence, Costs, Machine, Occupancy, Protocol, Stores};
+pub use machine::{Coherence, Costs, Machine, Occupancy, Protocol, Stores, Units};
 pub use uses::{Bytes, Shared, Span, Spans, Watch};
 
 /// Simulated time: sixteenths of a cycle of the described machine, so that fractions of a cycle add

@@ -1,7 +1,7 @@
 //! What QEMU loads: it drives the model from a running program.
 //!
 //! * `translate` adds callbacks to each block of instructions; `architecture` says what an instruction touches, and all else
-//!   that differs from processor to processor.
+//!   that differs from processor to processor; `costs` what a block takes.
 //! * `access` is what happens before an access to memory; `hot` the few words that decide most of them at once;
 //!   `repeated` what else string instructions need.
 //! * `simulator` knows who has the turn and what time it is for whom; `schedule` which thread has which core; `spin`
@@ -30,6 +30,7 @@ pub(crate) mod children;
 pub(crate) mod clock;
 pub(crate) mod code;
 pub(crate) mod common;
+pub(crate) mod costs;
 pub(crate) mod dying;
 pub(crate) mod elf;
 pub(crate) mod files;

@@ -16,7 +16,7 @@ use crate::plugin::registers::{Register, Registers};
 use crate::plugin::settings::Settings;
 use crate::plugin::simulator::{Gate, gate, simulator};
 use crate::plugin::thread::Fix;
-use crate::plugin::{baton, calls, guest, memory, repeated, verify};
+use crate::plugin::{baton, calls, costs, guest, memory, repeated, verify};
 
 /// What has to be known when a block is translated.
 struct Plan {
@@ -41,27 +41,6 @@ pub(crate) fn prepare(settings: &Settings) {
         chaos: settings.chaos,
         functions: settings.objects || !settings.region_functions.is_empty(),
     });
-}
-
-impl Costs {
-    /// What an instruction of this class costs.
-    fn of(&self, class: Class, bytes: &[u8]) -> Ticks {
-        match class {
-            // What `rdtscp` waits for is what an `lfence` before `rdtsc` waits for.
-            Class::Fence if is_load_fence(bytes) => {
-                self.rdtscp.saturating_sub(self.rdtsc).max(self.plain)
-            }
-            Class::Plain | Class::Other => self.plain,
-            Class::Locked => self.locked,
-            Class::Fence => self.fence,
-            Class::Rdtsc | Class::Counter => self.rdtsc,
-            Class::Rdtscp => self.rdtscp,
-            Class::Pause => self.pause,
-            Class::Cpuid => self.cpuid,
-            // Charged when it is made.
-            Class::Syscall => self.plain,
-        }
-    }
 }
 
 /// What a block adds to the clock and to the number of instructions, in one word.
@@ -126,17 +105,11 @@ pub(crate) extern "C" fn block(_id: PluginId, block: *mut Block) {
     let decoded: Vec<_> = (0..length)
         .map(|index| {
             let instruction = block.instruction(index);
-            decode(&instruction.bytes(), instruction.address())
+            let bytes = instruction.bytes();
+            (decode(&bytes, instruction.address()), is_load_fence(&bytes))
         })
         .collect();
-    let costs: Vec<Ticks> = decoded
-        .iter()
-        .enumerate()
-        .map(|(index, decoded)| {
-            plan.costs
-                .of(decoded.class, &block.instruction(index).bytes())
-        })
-        .collect();
+    let costs = costs::of_block(&plan.costs, &decoded);
     let total: Ticks = costs.iter().sum();
 
     let start = block.instruction(0).address();
@@ -157,7 +130,7 @@ pub(crate) extern "C" fn block(_id: PluginId, block: *mut Block) {
     } else if kind == Kind::Whole
         && decoded
             .iter()
-            .all(|decoded| decoded.known && decoded.operands.iter().flatten().next().is_none())
+            .all(|(decoded, _)| decoded.known && decoded.operands.iter().flatten().next().is_none())
     {
         block.before(access::before_empty, Uses::Reads, ptr::null_mut());
     }
@@ -172,7 +145,7 @@ pub(crate) extern "C" fn block(_id: PluginId, block: *mut Block) {
 
     let mut ahead = total;
     let mut asked = architecture::ends_with_question(&before);
-    for (index, decoded) in decoded.iter().enumerate() {
+    for (index, (decoded, waits_for_loads_only)) in decoded.iter().enumerate() {
         let instruction = block.instruction(index);
         let place = instruction.address();
         let after = ahead - costs[index];
@@ -195,7 +168,7 @@ pub(crate) extern "C" fn block(_id: PluginId, block: *mut Block) {
                 instruction.before(ask, Uses::Reads, leak(question));
                 asked = Some(decoded.class);
             }
-            Class::Fence if kind == Kind::Whole && !is_load_fence(&instruction.bytes()) => {
+            Class::Fence if kind == Kind::Whole && !waits_for_loads_only => {
                 instruction.before(fence, Uses::Reads, leak(ahead));
             }
             Class::Counter => instruction.before(counter, Uses::Reads, ptr::null_mut()),
@@ -209,7 +182,8 @@ pub(crate) extern "C" fn block(_id: PluginId, block: *mut Block) {
         } else if decoded.known {
             let sites: Vec<_> = decoded.operands.iter().flatten().collect();
             if decoded.rep {
-                repeated::watch(instruction, place, costs[index], sites.len());
+                let cost = costs::of_element(&plan.costs, decoded);
+                repeated::watch(instruction, place, cost, sites.len());
             }
             for operand in &sites {
                 let locked = decoded.class == Class::Locked;

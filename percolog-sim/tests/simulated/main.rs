@@ -8,6 +8,7 @@ mod common;
 mod costs;
 mod exactness;
 mod guests;
+mod kernels;
 mod programs;
 mod sharing;
 mod sites;

@@ -11,6 +11,8 @@ pub(crate) struct Decoded {
     pub(crate) operands: [Option<Operand>; 2],
     /// What it costs, and whether the simulator has to step in.
     pub(crate) class: Class,
+    /// Which unit of a core executes it, beside those that load and store.
+    pub(crate) unit: Unit,
     /// False if it touches, or may touch, memory that `operands` does not describe; `operands` is then empty.
     pub(crate) known: bool,
     /// A repeated string instruction: the operands are touched only if the count, `rcx`, is not zero (`ecx`, if the
@@ -140,6 +142,23 @@ pub(crate) enum Class {
     Other,
 }
 
+/// The units of a core that a machine's file can say something of.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Unit {
+    /// One of which there are as many as the core is wide.
+    Any,
+    /// Jumps, calls and returns.
+    Branch,
+    /// Multiplies integers.
+    Multiply,
+    /// Divides integers.
+    Divide,
+    /// Floating-point arithmetic, comparisons and conversions.
+    Float,
+    /// Divides floating-point numbers, and finds their square roots.
+    FloatDivide,
+}
+
 impl Operand {
     /// How many bytes there are.
     pub(crate) fn length(&self) -> u16 {
@@ -174,10 +193,16 @@ impl Decoded {
         Decoded {
             operands: [None; 2],
             class,
+            unit: Unit::Any,
             known: true,
             rep: false,
             avx512: false,
         }
+    }
+
+    /// The same instruction, executed by this unit.
+    pub(crate) fn on(self, unit: Unit) -> Self {
+        Decoded { unit, ..self }
     }
 
     /// A plain instruction that touches no memory.

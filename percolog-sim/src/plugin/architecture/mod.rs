@@ -22,7 +22,7 @@ pub(crate) mod aarch64;
 mod description;
 pub(crate) mod x86_64;
 
-pub(crate) use description::{Access3, Class, Decoded, NONE, Operand, Segment, Sum};
+pub(crate) use description::{Access3, Class, Decoded, NONE, Operand, Segment, Sum, Unit};
 
 /// The processors whose programs can be simulated.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -15,7 +15,7 @@
 //! * `dc zva` clears 512 bytes, and is not reported at all.
 //! * Pairs, and vectors of 16 bytes, are reported in two halves, structures element by element.
 
-use crate::plugin::architecture::{Access3, Class, Decoded, NONE, Operand, Segment, Sum};
+use crate::plugin::architecture::{Access3, Class, Decoded, NONE, Operand, Segment, Sum, Unit};
 
 #[cfg(test)]
 mod tests;
@@ -40,6 +40,8 @@ pub(crate) fn decode(bytes: &[u8], address: u64) -> Decoded {
         0b0010 if word.bit(31) => Decoded::undescribed(Class::Plain),
         0b1010 | 0b1011 => word.system(),
         group if group & 0b0101 == 0b0100 => word.memory(address),
+        0b0101 | 0b1101 => Decoded::plain().on(word.integer_unit()),
+        0b0111 | 0b1111 => Decoded::plain().on(word.float_unit()),
         _ => Decoded::plain(),
     }
 }
@@ -96,6 +98,37 @@ impl Word {
         }
     }
 
+    /// What executes "Data Processing -- Register".
+    fn integer_unit(self) -> Unit {
+        match self.0 {
+            // udiv, sdiv
+            word if word & 0x7fe0_f800 == 0x1ac0_0800 => Unit::Divide,
+            // "Data-processing (3 source)": madd and its kin
+            word if word & 0x1f00_0000 == 0x1b00_0000 => Unit::Multiply,
+            _ => Unit::Any,
+        }
+    }
+
+    /// What executes "Data Processing -- Scalar Floating-Point and Advanced SIMD". Integers of vectors are plain.
+    fn float_unit(self) -> Unit {
+        match self.0 {
+            // fdiv, of one number and of many; fsqrt, likewise
+            word if word & 0xff20_fc00 == 0x1e20_1800 => Unit::FloatDivide,
+            word if word & 0xbfa0_fc00 == 0x2e20_fc00 => Unit::FloatDivide,
+            word if word & 0xff3f_fc00 == 0x1e21_c000 => Unit::FloatDivide,
+            word if word & 0xbfbf_fc00 == 0x2ea1_f800 => Unit::FloatDivide,
+            // Moves between registers, and of immediate values
+            word if word & 0xff3f_fc00 == 0x1e20_4000 => Unit::Any,
+            word if word & 0xff20_1fe0 == 0x1e20_1000 => Unit::Any,
+            word if word & 0x7f36_fc00 == 0x1e26_0000 => Unit::Any,
+            // "Floating-point data-processing" of one, two and three sources, comparisons, conversions
+            word if word & 0x5e00_0000 == 0x1e00_0000 => Unit::Float,
+            // "Advanced SIMD three same": from fmaxnm on; the rows with the highest bits of the opcode set
+            word if word & 0x9f20_c400 == 0x0e20_c400 => Unit::Float,
+            _ => Unit::Any,
+        }
+    }
+
     /// "Branches, Exception Generating and System instructions", as far as they concern the simulator.
     fn system(self) -> Decoded {
         const TARGET: u32 = 0x1f;
@@ -128,6 +161,8 @@ impl Word {
                 }
                 // rndr, rndrrs
                 0xd53b_2400 | 0xd53b_2420 => Decoded::of(Class::Other),
+                // Everything in this group that is neither for the system nor an exception is a branch.
+                word if word & 0xff00_0000 != 0xd500_0000 => Decoded::plain().on(Unit::Branch),
                 _ => Decoded::plain(),
             },
         }

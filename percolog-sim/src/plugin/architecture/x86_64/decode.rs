@@ -44,7 +44,7 @@
 //! * The stores that set up a signal frame are reported as if by the last instruction before the signal.
 //! * It has no AVX-512: those instructions raise SIGILL in the guest, and it does not announce them in `cpuid`.
 
-use crate::plugin::architecture::{Access3, Class, Decoded, NONE, Operand, Segment, Sum};
+use crate::plugin::architecture::{Access3, Class, Decoded, NONE, Operand, Segment, Sum, Unit};
 
 mod general;
 mod vector;

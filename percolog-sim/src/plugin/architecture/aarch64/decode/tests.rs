@@ -240,13 +240,65 @@ fn what_the_assembler_makes_is_understood() {
         assert_eq!(decoded(word), expected, "{text}");
     }
     for &(word, text) in PLAIN {
-        assert_eq!(decoded(word), Decoded::plain(), "{text}");
+        assert_eq!(decoded(word).on(Unit::Any), Decoded::plain(), "{text}");
     }
     for &(word, text, class) in SPECIAL_ONES {
         assert_eq!(decoded(word), Decoded::of(class), "{text}");
     }
     for &(word, text) in UNKNOWN {
         assert!(!decoded(word).known, "{text}");
+    }
+}
+
+#[test]
+fn units_are_those_that_execute_an_instruction() {
+    for (word, text, unit) in [
+        (0x9ac2_0820, "udiv x0, x1, x2", Unit::Divide),
+        (0x1ac2_0c20, "sdiv w0, w1, w2", Unit::Divide),
+        (0x9b02_0c20, "madd x0, x1, x2, x3", Unit::Multiply),
+        (0x1b02_7c20, "mul w0, w1, w2", Unit::Multiply),
+        (0x9bc2_7c20, "umulh x0, x1, x2", Unit::Multiply),
+        (0x9b22_7c20, "smull x0, w1, w2", Unit::Multiply),
+        (0x1e62_1820, "fdiv d0, d1, d2", Unit::FloatDivide),
+        (0x1e22_1820, "fdiv s0, s1, s2", Unit::FloatDivide),
+        (0x6e22_fc20, "fdiv v0.4s, v1.4s, v2.4s", Unit::FloatDivide),
+        (0x6e62_fc20, "fdiv v0.2d, v1.2d, v2.2d", Unit::FloatDivide),
+        (0x1e61_c020, "fsqrt d0, d1", Unit::FloatDivide),
+        (0x6ee1_f820, "fsqrt v0.2d, v1.2d", Unit::FloatDivide),
+        (0x1e62_2820, "fadd d0, d1, d2", Unit::Float),
+        (0x1e22_0820, "fmul s0, s1, s2", Unit::Float),
+        (0x1f42_0c20, "fmadd d0, d1, d2, d3", Unit::Float),
+        (0x1e61_2000, "fcmp d0, d1", Unit::Float),
+        (0x1e22_c020, "fcvt d0, s1", Unit::Float),
+        (0x9e62_0020, "scvtf d0, x1", Unit::Float),
+        (0x9e78_0020, "fcvtzs x0, d1", Unit::Float),
+        (0x4e22_d420, "fadd v0.4s, v1.4s, v2.4s", Unit::Float),
+        (0x6e62_dc20, "fmul v0.2d, v1.2d, v2.2d", Unit::Float),
+        (0x4e22_cc20, "fmla v0.4s, v1.4s, v2.4s", Unit::Float),
+        (0x4e62_f420, "fmax v0.2d, v1.2d, v2.2d", Unit::Float),
+        (0x1400_0000, "b 5c", Unit::Branch),
+        (0x9400_0000, "bl 60", Unit::Branch),
+        (0x5400_0000, "b.eq 64", Unit::Branch),
+        (0xb400_0000, "cbz x0, 68", Unit::Branch),
+        (0x3718_0000, "tbnz w0, #3, 6c", Unit::Branch),
+        (0xd61f_0000, "br x0", Unit::Branch),
+        (0xd63f_0020, "blr x1", Unit::Branch),
+        (0xd65f_03c0, "ret", Unit::Branch),
+        (0x8b02_0020, "add x0, x1, x2", Unit::Any),
+        (0xca02_0c20, "eor x0, x1, x2, lsl #3", Unit::Any),
+        (0x9a82_0020, "csel x0, x1, x2, eq", Unit::Any),
+        (0x1e60_4020, "fmov d0, d1", Unit::Any),
+        (0x1e6e_1000, "fmov d0, #1.000000000000000000e+00", Unit::Any),
+        (0x9e66_0020, "fmov x0, d1", Unit::Any),
+        (0x9e67_0020, "fmov d0, x1", Unit::Any),
+        (0xd280_00a0, "mov x0, #0x5", Unit::Any),
+        (0x4ea2_8420, "add v0.4s, v1.4s, v2.4s", Unit::Any),
+        (0x6e22_1c20, "eor v0.16b, v1.16b, v2.16b", Unit::Any),
+        (0xd503_201f, "nop", Unit::Any),
+        (0x9ac2_2020, "lsl x0, x1, x2", Unit::Any),
+        (0x9ac2_4c20, "crc32x w0, w1, x2", Unit::Any),
+    ] {
+        assert_eq!(decoded(word).unit, unit, "{text}");
     }
 }
 

@@ -3,7 +3,7 @@
 
 use super::{
     Access3, Class, Cursor, Decoded, Form, Mandatory, NONE, Operand, Place, RBP, RDI, RSI, RSP,
-    Segment,
+    Segment, Unit,
 };
 
 impl Cursor<'_> {
@@ -36,9 +36,11 @@ impl Cursor<'_> {
             // movsxd
             0x63 => self.with(Form::Read(self.prefixes.size().min(4)))?,
             // imul with an immediate value
-            0x69 | 0x6b => self.with(Form::Read(self.prefixes.size()))?,
+            0x69 | 0x6b => self
+                .with(Form::Read(self.prefixes.size()))?
+                .on(Unit::Multiply),
             // jcc
-            0x70..=0x7f => Decoded::plain(),
+            0x70..=0x7f => Decoded::plain().on(Unit::Branch),
             0x80 | 0x81 | 0x83 => {
                 let place = self.place()?;
                 place.used(if place.reg == 7 {
@@ -85,8 +87,8 @@ impl Cursor<'_> {
             0xa8 | 0xa9 | 0xb0..=0xbf => Decoded::plain(),
             // rotates and shifts
             0xc0 | 0xc1 | 0xd0..=0xd3 => self.with(Form::Modify(size))?,
-            0xc2 | 0xc3 if stack == 8 => Decoded::one(Operand::pop(8)),
-            0xc2 | 0xc3 => Decoded::undescribed(Class::Plain),
+            0xc2 | 0xc3 if stack == 8 => Decoded::one(Operand::pop(8)).on(Unit::Branch),
+            0xc2 | 0xc3 => Decoded::undescribed(Class::Plain).on(Unit::Branch),
             // mov of an immediate value; the other group members are xabort and xbegin
             0xc6 | 0xc7 => self.with(Form::Write(size))?,
             // leave
@@ -95,19 +97,23 @@ impl Cursor<'_> {
             0xc8 | 0xca | 0xcb | 0xcf | 0xd7 => Decoded::undescribed(Class::Plain),
             0xd8..=0xdf => self.x87(opcode)?,
             // loop and jrcxz; jmp
-            0xe0..=0xe3 | 0xe9 | 0xeb => Decoded::plain(),
-            0xe8 if stack == 8 => Decoded::one(Operand::push(8)),
-            0xe8 => Decoded::undescribed(Class::Plain),
+            0xe0..=0xe3 | 0xe9 | 0xeb => Decoded::plain().on(Unit::Branch),
+            0xe8 if stack == 8 => Decoded::one(Operand::push(8)).on(Unit::Branch),
+            0xe8 => Decoded::undescribed(Class::Plain).on(Unit::Branch),
             // cmc, clc, stc, cld, std
             0xf5 | 0xf8 | 0xf9 | 0xfc | 0xfd => Decoded::plain(),
             0xf6 | 0xf7 => {
                 let place = self.place()?;
-                // not and neg; the others are test, mul, imul, div, idiv
-                place.used(if matches!(place.reg, 2 | 3) {
-                    Form::Modify(size)
-                } else {
-                    Form::Read(size)
-                })
+                let (form, unit) = match place.reg {
+                    // not and neg
+                    2 | 3 => (Form::Modify(size), Unit::Any),
+                    // mul and imul, div and idiv
+                    4 | 5 => (Form::Read(size), Unit::Multiply),
+                    6 | 7 => (Form::Read(size), Unit::Divide),
+                    // test
+                    _ => (Form::Read(size), Unit::Any),
+                };
+                place.used(form).on(unit)
             }
             0xfe | 0xff => self.increment_group(opcode, size)?,
             // int, in and out, hlt, cli, sti
@@ -148,11 +154,11 @@ impl Cursor<'_> {
         };
         Some(match (opcode, place.reg) {
             (_, 0 | 1) => place.used(Form::Modify(size)),
-            (0xff, 2) if stack == 8 => read_and_push(8),
-            (0xff, 4) if stack == 8 => place.used(Form::Read(8)),
+            (0xff, 2) if stack == 8 => read_and_push(8).on(Unit::Branch),
+            (0xff, 4) if stack == 8 => place.used(Form::Read(8)).on(Unit::Branch),
             (0xff, 6) => read_and_push(stack),
             // Far calls and jumps, and near ones of 16 bits.
-            (0xff, 2..=5) => Decoded::undescribed(Class::Plain),
+            (0xff, 2..=5) => Decoded::undescribed(Class::Plain).on(Unit::Branch),
             _ => return None,
         })
     }
@@ -200,10 +206,21 @@ impl Cursor<'_> {
         // fldenv and fnstenv: seven words of half or full size.
         let environment = if self.prefixes.size() == 2 { 14 } else { 28 };
         let place = self.place()?;
+        let unit = match (opcode, place.reg, place.rm) {
+            // fdiv and fdivr
+            (0xd8 | 0xdc | 0xde, 6 | 7, _) => Unit::FloatDivide,
+            (0xda, 6 | 7, _) if place.memory.is_some() => Unit::FloatDivide,
+            // fsqrt
+            (0xd9, 7, 2) if place.memory.is_none() => Unit::FloatDivide,
+            // The other arithmetic, and comparisons
+            (0xd8 | 0xdc | 0xde, _, _) => Unit::Float,
+            (0xda, _, _) if place.memory.is_some() => Unit::Float,
+            _ => Unit::Any,
+        };
         if place.memory.is_none() {
-            return Some(Decoded::plain());
+            return Some(Decoded::plain().on(unit));
         }
-        Some(place.used(match (opcode, place.reg) {
+        let form = match (opcode, place.reg) {
             (0xd8 | 0xda, _) | (0xd9 | 0xdb, 0) => Form::Read(4),
             (0xd9, 2 | 3) | (0xdb, 1..=3) => Form::Write(4),
             (0xd9, 4) => Form::Read(environment),
@@ -217,7 +234,8 @@ impl Cursor<'_> {
             // frstor and fnsave are larger than a line.
             (0xdd, 4 | 6) => Form::Undescribed,
             _ => return None,
-        }))
+        };
+        Some(place.used(form).on(unit))
     }
 
     /// Opcodes of two bytes, the first being 0F, and the two maps behind 0F38 and 0F3A (tables ).
@@ -248,8 +266,10 @@ impl Cursor<'_> {
             }
             // cmov: reads its operand whatever the condition
             0x40..=0x4f => self.with(Form::Read(size))?,
-            // emms; jcc; bswap
-            0x77 | 0x80..=0x8f | 0xc8..=0xcf => Decoded::plain(),
+            // emms; bswap
+            0x77 | 0xc8..=0xcf => Decoded::plain(),
+            // jcc
+            0x80..=0x8f => Decoded::plain().on(Unit::Branch),
             // setcc
             0x90..=0x9f => self.with(Form::Write(1))?,
             // push and pop of fs and gs
@@ -260,7 +280,7 @@ impl Cursor<'_> {
             0xa4 | 0xa5 | 0xac | 0xad => self.with(Form::Modify(size))?,
             0xae => self.state_group()?,
             // imul
-            0xaf => self.with(Form::Read(size))?,
+            0xaf => self.with(Form::Read(size))?.on(Unit::Multiply),
             // cmpxchg, xadd
             0xb0 | 0xb1 | 0xc0 | 0xc1 => self.with(Form::Modify(byte_or_size))?,
             // lss, lfs, lgs

@@ -3,8 +3,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use iced_x86::{
-    Decoder, DecoderOptions, Instruction, InstructionInfoFactory, Mnemonic, OpAccess, OpKind,
-    Register,
+    Decoder, DecoderOptions, FlowControl, Instruction, InstructionInfoFactory, Mnemonic, OpAccess,
+    OpKind, Register,
 };
 
 use super::*;
@@ -76,6 +76,45 @@ fn address(operand: &Operand) -> u64 {
         Segment::Gs => GS,
     };
     base.wrapping_add(operand.offset(register))
+}
+
+/// What executes an instruction, by its name.
+fn unit(instruction: &Instruction) -> Unit {
+    use FlowControl::*;
+    if matches!(
+        instruction.flow_control(),
+        UnconditionalBranch | IndirectBranch | ConditionalBranch | Return | Call | IndirectCall
+    ) && !matches!(class(instruction), Class::Other | Class::Syscall)
+    {
+        return Unit::Branch;
+    }
+    let name = format!("{:?}", instruction.mnemonic()).to_lowercase();
+    let name = name.strip_prefix('v').unwrap_or(&name);
+    let is_one_of = |names: &str| names.split(' ').any(|start| name.starts_with(start));
+    let is_float = ["ps", "pd", "ss", "sd"]
+        .iter()
+        .any(|end| name.ends_with(end));
+    match name {
+        "mul" | "imul" | "mulx" => Unit::Multiply,
+        "div" | "idiv" => Unit::Divide,
+        _ if instruction.is_string_instruction() => Unit::Any,
+        _ if is_one_of("fdiv fidiv fsqrt") || is_float && is_one_of("div sqrt") => {
+            Unit::FloatDivide
+        }
+        // The newer comparisons of x87 are not told from its moves.
+        _ if is_one_of("fadd fiadd fsub fisub fmul fimul ficom fcom") && !is_one_of("fcomi") => {
+            Unit::Float
+        }
+        _ if is_one_of("cvt") => Unit::Float,
+        _ if is_float
+            && is_one_of(
+                "add sub mul min max cmp comi ucomi hadd hsub round dp rcp rsqrt fmadd fmsub fnmadd fnmsub",
+            ) =>
+        {
+            Unit::Float
+        }
+        _ => Unit::Any,
+    }
 }
 
 /// An access as a tuple that can be compared: address, bytes, and whether it is read and written.
@@ -212,6 +251,9 @@ impl Comparison {
     fn compare(&mut self, instruction: &Instruction, decoded: &Decoded) -> Option<String> {
         if class(instruction) != decoded.class {
             return Some("class".to_string());
+        }
+        if unit(instruction) != decoded.unit {
+            return Some(format!("unit: {:?} expected", unit(instruction)));
         }
         let repeated = instruction.has_rep_prefix() || instruction.has_repne_prefix();
         if decoded.rep != (repeated && instruction.is_string_instruction()) {

@@ -3,7 +3,7 @@
 //! An opcode and its mandatory prefix mean the same in the legacy and in the VEX encoding, which adds the three-operand
 //! forms and the length: so one table per map serves both.
 
-use super::{Class, Cursor, Decoded, Form, Mandatory};
+use super::{Class, Cursor, Decoded, Form, Mandatory, Unit};
 
 /// What the tables depend on besides the opcode.
 #[derive(Clone, Copy, Debug)]
@@ -56,17 +56,17 @@ impl Cursor<'_> {
             return Some(Decoded::undescribed(Class::Plain));
         }
         let form = form_0f(opcode, self.legacy())?;
-        self.vector_form(form)
+        Some(self.vector_form(form)?.on(unit_0f(opcode)))
     }
 
     pub(super) fn vector_0f38(&mut self, opcode: u8) -> Option<Decoded> {
         let form = form_0f38(opcode, self.legacy())?;
-        self.vector_form(form)
+        Some(self.vector_form(form)?.on(unit_0f38(opcode)))
     }
 
     pub(super) fn vector_0f3a(&mut self, opcode: u8) -> Option<Decoded> {
         let form = form_0f3a(opcode, self.legacy())?;
-        self.vector_form(form)
+        Some(self.vector_form(form)?.on(unit_0f3a(opcode)))
     }
 
     /// An instruction in VEX encoding, of which the first byte has been read.
@@ -93,30 +93,69 @@ impl Cursor<'_> {
             vex: true,
         };
         let opcode = self.byte()?;
-        match (map, opcode) {
+        let form = match (map, opcode) {
             // Mask registers are part of AVX-512: kand … kunpck, kmov, kortest, ktest, kshift.
-            (1, 0x41..=0x4b | 0x90..=0x99) | (3, 0x30..=0x33) => Some(Decoded {
-                avx512: true,
-                ..Decoded::undescribed(Class::Other)
-            }),
+            (1, 0x41..=0x4b | 0x90..=0x99) | (3, 0x30..=0x33) => {
+                return Some(Decoded {
+                    avx512: true,
+                    ..Decoded::undescribed(Class::Other)
+                });
+            }
             // vzeroupper and vzeroall have no ModRM byte.
-            (1, 0x77) => Some(Decoded::plain()),
+            (1, 0x77) => return Some(Decoded::plain()),
             // vmaskmovdqu
-            (1, 0xf7) => Some(Decoded::undescribed(Class::Plain)),
+            (1, 0xf7) => return Some(Decoded::undescribed(Class::Plain)),
             // vldmxcsr and vstmxcsr
             (1, 0xae) => {
                 let place = self.place()?;
-                match place.reg {
+                return match place.reg {
                     2 => Some(place.used(Form::Read(4))),
                     3 => Some(place.used(Form::Write(4))),
                     _ => None,
-                }
+                };
             }
-            (1, _) => self.vector_form(form_0f(opcode, encoding)?),
-            (2, _) => self.vector_form(form_0f38(opcode, encoding)?),
-            (3, _) => self.vector_form(form_0f3a(opcode, encoding)?),
-            _ => None,
-        }
+            (1, _) => form_0f(opcode, encoding)?,
+            (2, _) => form_0f38(opcode, encoding)?,
+            (3, _) => form_0f3a(opcode, encoding)?,
+            _ => return None,
+        };
+        let unit = match (map, opcode) {
+            (1, _) => unit_0f(opcode),
+            // mulx; andn and the other bits of BMI are plain.
+            (2, 0xf6) => Unit::Multiply,
+            (2, _) => unit_0f38(opcode),
+            _ => unit_0f3a(opcode),
+        };
+        Some(self.vector_form(form)?.on(unit))
+    }
+}
+
+/// What executes them. Moves, logic and integers of vectors are plain, whatever the prefix.
+fn unit_0f(opcode: u8) -> Unit {
+    match opcode {
+        // sqrt, div
+        0x51 | 0x5e => Unit::FloatDivide,
+        // Conversions and comparisons; rsqrt, rcp; add, mul, widening and narrowing, sub, min, max
+        0x2a | 0x2c..=0x2f | 0x52 | 0x53 | 0x58..=0x5d | 0x5f => Unit::Float,
+        // hadd, hsub; cmp; addsub; conversions
+        0x7c | 0x7d | 0xc2 | 0xd0 | 0xe6 => Unit::Float,
+        _ => Unit::Any,
+    }
+}
+
+fn unit_0f38(opcode: u8) -> Unit {
+    match opcode {
+        // Conversion of halves; fused multiply and add
+        0x13 | 0x96..=0x9f | 0xa6..=0xaf | 0xb6..=0xbf => Unit::Float,
+        _ => Unit::Any,
+    }
+}
+
+fn unit_0f3a(opcode: u8) -> Unit {
+    match opcode {
+        // Rounding; conversion to halves; dot products
+        0x08..=0x0b | 0x1d | 0x40 | 0x41 => Unit::Float,
+        _ => Unit::Any,
     }
 }
 
