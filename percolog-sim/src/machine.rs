@@ -18,6 +18,7 @@
 //! cores_per_chip = 4
 //! links = [[0, 1]]                    # hops are the shortest path over these …
 //! # chips_per_package = 2             # … or 1 within a package, 2 between packages
+//! last_level_cache_kib = 0            # default 0: no limit; what the caches of a chip hold together
 //!
 //! [latency]                           # cycles
 //! transfer = [100, 200]               # a line from another cache: same chip, one hop, …
@@ -63,7 +64,7 @@ mod file;
 mod modelled;
 
 use file::File;
-pub use modelled::{Modelled, modelled};
+pub use modelled::{Modelled, modelled, not_modelled};
 
 /// What a machine's file may say, as JSON Schema.
 pub const SCHEMA: &str = include_str!("../docs/machine.schema.json");

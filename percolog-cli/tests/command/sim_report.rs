@@ -156,7 +156,7 @@ fn a_page_needs_nothing_from_elsewhere() {
         "class=\"curve\"",
         "class=\"heat\"",
         "core 1: ",
-        "Not modelled: the capacity of caches",
+        "Not modelled: the bandwidth of memory and links",
         "Not simulated:</strong> the helper",
     ] {
         assert!(page.contains(part), "the page lacks {part}");

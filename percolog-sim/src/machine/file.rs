@@ -60,6 +60,8 @@ struct Topology {
     cores_per_chip: usize,
     links: Option<Vec<[usize; 2]>>,
     chips_per_package: Option<usize>,
+    #[serde(default)]
+    last_level_cache_kib: u64,
 }
 
 #[derive(Deserialize)]
@@ -224,6 +226,7 @@ impl File {
             transfer: self.latency.transfer,
             memory: self.latency.memory,
             memory_occupancy: self.latency.memory_occupancy,
+            last_level_cache: self.topology.last_level_cache(self.line_size)?,
             occupancy: Occupancy {
                 read: share("read", self.occupancy.read)?,
                 write: share("write", self.occupancy.write)?,
@@ -293,6 +296,10 @@ const LONGEST_NAME: usize = 64;
 /// A hundred gigahertz, and a quarter of an hour: what times are computed from stays far from overflow.
 const MOST_MEGAHERTZ: u32 = 100_000;
 const MOST_MICROSECONDS: u32 = 1_000_000_000;
+/// A gibibyte: what is known of each line that is in it is bounded.
+const MOST_KIB: u64 = 1 << 20;
+/// One set.
+const LEAST_LINES: u64 = 16;
 /// More than any machine takes for anything; keeps times far from overflow.
 const MOST_CYCLES: u32 = 10_000_000;
 
@@ -354,6 +361,23 @@ fn stores(text: &str) -> Result<Stores, String> {
 }
 
 impl Topology {
+    /// The bytes that the caches of a chip hold.
+    fn last_level_cache(&self, line_size: u64) -> Result<u64, String> {
+        let kib = self.last_level_cache_kib;
+        if kib > MOST_KIB {
+            return Err(format!(
+                "topology.last_level_cache_kib {kib}: must be at most {MOST_KIB}"
+            ));
+        }
+        let bytes = kib << 10;
+        if kib != 0 && bytes < line_size.saturating_mul(LEAST_LINES) {
+            return Err(format!(
+                "topology.last_level_cache_kib {kib}: must hold at least {LEAST_LINES} lines, or be 0: no limit"
+            ));
+        }
+        Ok(bytes)
+    }
+
     /// The distances between the chips.
     fn hops(&self) -> Result<Vec<Vec<u8>>, String> {
         let chips = self.chips;

@@ -16,6 +16,23 @@ pub struct Modelled {
     pub how: String,
 }
 
+/// What is not modelled on this machine, so that no report can be read as if it were.
+pub fn not_modelled(machine: &Machine) -> Vec<&'static str> {
+    let bandwidth = match (machine.memory_occupancy > 0, machine.coherence) {
+        (true, Coherence::Bus) => None,
+        (true, Coherence::Directory) => Some("the bandwidth of links"),
+        (false, Coherence::Bus) => Some("the bandwidth of memory"),
+        (false, Coherence::Directory) => Some("the bandwidth of memory and links"),
+    };
+    let capacity = (machine.last_level_cache == 0).then_some("the capacity of caches");
+    let never = [
+        "simultaneous multithreading",
+        "reordering within a core",
+        "what the kernel does",
+    ];
+    capacity.into_iter().chain(bandwidth).chain(never).collect()
+}
+
 /// The parts of a machine that decide how a program scales, and what the model makes of them.
 pub fn modelled(machine: &Machine) -> Vec<Modelled> {
     let part = |part, field, is_modelled, how: String| Modelled {
@@ -41,6 +58,10 @@ pub fn modelled(machine: &Machine) -> Vec<Modelled> {
     let memory = match machine.memory_occupancy {
         0 => "no limit".to_owned(),
         cycles => format!("a line each {cycles} cycles, a chip"),
+    };
+    let caches = match machine.last_level_cache {
+        0 => "a line leaves only if it is taken".to_owned(),
+        bytes => format!("{} KiB a chip", bytes >> 10),
     };
     let pairs = if machine.adjacent_line_prefetch {
         format!("{} bytes come together", 2 * machine.line_size)
@@ -121,7 +142,12 @@ pub fn modelled(machine: &Machine) -> Vec<Modelled> {
             machine.costs.units != Units::default(),
             units,
         ),
-        never("capacity of caches", "a line leaves only if it is taken"),
+        part(
+            "capacity of caches",
+            "topology.last_level_cache_kib",
+            machine.last_level_cache > 0,
+            caches,
+        ),
         never("hardware threads of a core", "a core is a core"),
         never("other prefetchers, TLBs", "nothing comes early or late"),
         never("mispredictions, overlap of misses", "a block has one cost"),

@@ -120,7 +120,7 @@ fn fields_arrive() {
 /// A file that leaves nothing out.
 fn with_options() -> String {
     PAIR
-        .replace("links = [[0, 1]]", "chips_per_package = 1")
+        .replace("links = [[0, 1]]", "chips_per_package = 1\nlast_level_cache_kib = 6144")
         .replace("transfer = [100, 200]", "transfer = [100, 200, 300]\nbus = 9\nmemory_occupancy = 8\ninvalidate_per_sharer = 3")
         .replace("memory = [150, 250]", "memory = [150, 250, 350]")
         .replace(
@@ -158,6 +158,7 @@ fn options_are_read() {
         (4000 * TICKS_PER_CYCLE, true)
     );
     assert_eq!(machine.time_slice, 5 * 2000 * 16);
+    assert_eq!(machine.last_level_cache, 6 << 20);
     // A sixth of a cycle is no number of ticks: whoever needs one number is told the next.
     assert_eq!((machine.costs.width, machine.costs.plain), (6, 3));
     assert_eq!(
@@ -349,6 +350,16 @@ fn every_error_says_where_and_how_to_go_on() {
             &["units.divide 0.1", "0.0625"],
         ),
         ("[topology]", "[units]\nroot = 1\n[topology]", &["root"]),
+        (
+            "[topology]",
+            "[topology]\nlast_level_cache_kib = 1048577",
+            &["last_level_cache_kib 1048577", "1048576"],
+        ),
+        (
+            "[topology]",
+            "line_size = 128\n[topology]\nlast_level_cache_kib = 1",
+            &["last_level_cache_kib 1", "16 lines"],
+        ),
     ];
     for (old, new, parts) in wrong {
         assert!(PAIR.contains(old));

@@ -6,6 +6,11 @@ use super::{Coherence, Core, Machine, Occupancy, Protocol, Stores, Ticks, ticks}
 use std::collections::VecDeque;
 use std::fmt;
 
+mod capacity;
+
+use capacity::Capacity;
+pub use capacity::Left;
+
 /// What a core wants to do with a line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Access {
@@ -79,6 +84,7 @@ pub struct Directory {
     /// Until when the one bus is taken.
     bus_busy: Ticks,
     memories: Memories,
+    capacity: Capacity,
     /// Lines that cost nothing.
     free: NumberMap<()>,
     /// When each core's buffered stores complete, oldest first.
@@ -133,6 +139,7 @@ impl Directory {
                 busy: vec![0; machine.chips],
                 occupancy: ticks(machine.memory_occupancy.into()),
             },
+            capacity: Capacity::new(&machine),
             free: NumberMap::default(),
             buffers,
             kept: vec![Vec::new(); machine.cores],
@@ -156,7 +163,7 @@ impl Directory {
         match self.table.get(line).map(|word| word.unpack()) {
             None => Rights::None,
             Some(Unpacked::Private(private)) if private.core == core => Rights::Write,
-            Some(Unpacked::Private(_)) => Rights::None,
+            Some(Unpacked::Private(_) | Unpacked::Nobody(_)) => Rights::None,
             Some(Unpacked::Shared(index)) => rights(self.table.shared(index), core),
         }
     }
@@ -184,6 +191,7 @@ impl Directory {
         match self.table.get(line).map(|word| word.unpack()) {
             None => 0,
             Some(Unpacked::Private(private)) => private.written,
+            Some(Unpacked::Nobody(written)) => written,
             Some(Unpacked::Shared(index)) => self.table.shared(index).written,
         }
     }
@@ -291,7 +299,7 @@ impl Directory {
     /// become cold again.
     pub fn flush(&mut self, line: u64, mut lost: impl FnMut(Core, Rights)) {
         let index = match self.table.get(line).map(|word| word.unpack()) {
-            None => return,
+            None | Some(Unpacked::Nobody(_)) => return,
             Some(Unpacked::Private(private)) => self.table.share(line, private),
             Some(Unpacked::Shared(index)) => index,
         };
@@ -334,10 +342,12 @@ impl Directory {
     }
 
     /// About how many bytes the directory takes: 17 a place in a hash table for a line that only
-    /// one core has touched, 40 more and an eighth of a byte a core above 64 for the others, and 17
-    /// a place for each page.
+    /// one core has touched, 40 more and an eighth of a byte a core above 64 for the others, 17
+    /// a place for each page, and 8 for each line that the caches of a chip hold, where that is limited.
     pub fn bytes(&self) -> usize {
-        self.table.bytes() + self.homes.capacity() * (size_of::<(u64, u16)>() + 1)
+        self.bytes_of_caches()
+            + self.table.bytes()
+            + self.homes.capacity() * (size_of::<(u64, u16)>() + 1)
     }
 
     /// The chip that `line`'s page is on; `core`'s, if this is the page's first touch.
@@ -358,6 +368,9 @@ impl Directory {
         let wanted = if writes { Rights::Write } else { Rights::Read };
         let index = match self.table.get(line).map(|word| word.unpack()) {
             None => return self.cold(core, line, writes, now),
+            Some(Unpacked::Nobody(written)) => {
+                return self.fetch_again(core, line, writes, written, now);
+            }
             Some(Unpacked::Private(private)) if private.core == core => {
                 if writes {
                     let written = private.written.max(now);
@@ -370,6 +383,7 @@ impl Directory {
                         },
                     );
                 }
+                self.used(core, line);
                 return hit(Rights::Write, now);
             }
             Some(Unpacked::Private(private)) => self.table.share(line, private),
@@ -381,6 +395,7 @@ impl Directory {
                     entry.written = entry.written.max(now);
                 }
                 if held >= wanted || self.rights_at(core, line, now) >= wanted {
+                    self.used(core, line);
                     return hit(held, now);
                 }
                 index
@@ -450,6 +465,7 @@ impl Directory {
             now.max(arrives).min(finished)
         };
         entry.holders.insert(core);
+        self.make_room(core, line, now);
         Outcome {
             finished,
             takes,
@@ -483,6 +499,7 @@ impl Directory {
                 written,
             },
         );
+        self.make_room(core, line, now);
         Outcome {
             finished,
             takes: now,

@@ -28,6 +28,8 @@ pub(super) struct Driven {
     pub(super) directory: Directory,
     /// By core and line.
     pub(super) told: BTreeMap<(Core, u64), Rights>,
+    /// What has left caches that were full, by core and line.
+    pub(super) left: Vec<(Core, u64)>,
 }
 
 impl Driven {
@@ -35,6 +37,7 @@ impl Driven {
         Driven {
             directory: Directory::new(machine),
             told: BTreeMap::new(),
+            left: Vec::new(),
         }
     }
 
@@ -48,7 +51,11 @@ impl Driven {
     /// An access, in ticks; checks what is always true of an outcome.
     pub(super) fn at(&mut self, now: Ticks, core: Core, line: u64, access: Access) -> Outcome {
         let held = self.told(core, line);
-        let Driven { directory, told } = self;
+        let Driven {
+            directory,
+            told,
+            left: left_caches,
+        } = self;
         let wanted = if access == Access::Read {
             Rights::Read
         } else {
@@ -68,13 +75,26 @@ impl Driven {
         });
         assert_eq!(gone, outcome.invalidated);
         // A locked instruction waits for the buffered stores first.
-        let waits = matches!(self.directory.machine().stores, Stores::Buffered(_))
-            && access == Access::Write;
+        let waits =
+            matches!(directory.machine().stores, Stores::Buffered(_)) && access == Access::Write;
         assert!(waits || (outcome.event == Event::Hit) == (still >= wanted));
         assert!(outcome.granted >= wanted.min(held));
         assert!(outcome.event == Event::Hit || outcome.granted >= wanted);
         assert!(outcome.finished >= now && outcome.takes >= now);
         told.insert((core, line), outcome.granted);
+        while let Some(left) = directory.next_left() {
+            match left {
+                Left::Evicted(core, other) => {
+                    assert_ne!(other, line, "what has come does not leave at once");
+                    let before = told.insert((core, other), Rights::None);
+                    assert!(before.is_some_and(|before| before > Rights::None));
+                    left_caches.push((core, other));
+                }
+                Left::Watched(core, other) => {
+                    assert!(told[&(core, other)] > Rights::None);
+                }
+            }
+        }
         self.agree(line);
         outcome
     }
@@ -398,7 +418,9 @@ fn flushed_and_discarded_lines_are_nobodys_at_once() {
         driven.do_at(now, 0, Write);
         driven.do_at(now + 1000, 1, Write);
         assert_eq!(rights_at(&driven, now + 1010)[0], W);
-        let Driven { directory, told } = &mut driven;
+        let Driven {
+            directory, told, ..
+        } = &mut driven;
         if flush {
             directory.flush(LINE, |core, left| {
                 told.insert((core, LINE), left);
@@ -505,7 +527,9 @@ fn flushed_lines_come_from_memory_again() {
     let mut driven = Driven::new(row(Protocol::Moesi));
     driven.do_at(0, 0, Write);
     driven.do_at(LATER, 2, Read);
-    let Driven { directory, told } = &mut driven;
+    let Driven {
+        directory, told, ..
+    } = &mut driven;
     directory.flush(LINE, |core, left| {
         told.insert((core, LINE), left);
     });
@@ -525,7 +549,9 @@ fn discarded_lines_are_cold_again_and_may_move() {
     driven.at(0, 0, page, Write);
     driven.at(0, 1, page, Read);
     driven.at(0, 0, 2 * page, Write);
-    let Driven { directory, told } = &mut driven;
+    let Driven {
+        directory, told, ..
+    } = &mut driven;
     directory.discard(page..2 * page, |line, core| {
         told.insert((core, line), N);
     });

@@ -33,6 +33,7 @@ impl Machine {
             transfer,
             memory,
             memory_occupancy,
+            last_level_cache,
             occupancy,
             invalidate_per_sharer,
             probe,
@@ -87,7 +88,7 @@ impl Machine {
             .collect::<Vec<_>>()
             .join(";");
         let mut text = String::new();
-        let pairs: [(&str, &dyn Display); 41] = [
+        let pairs: [(&str, &dyn Display); 42] = [
             ("name", name),
             ("cores", cores),
             ("chips", chips),
@@ -103,6 +104,7 @@ impl Machine {
             ("transfer", &list(transfer)),
             ("memory", &list(memory)),
             ("memory_occupancy", memory_occupancy),
+            ("last_level_cache", last_level_cache),
             ("occupancy.read", read),
             ("occupancy.write", write),
             ("occupancy.upgrade", upgrade),
@@ -173,6 +175,7 @@ impl Machine {
             transfer: numbers("transfer", lines.take("transfer")?)?,
             memory: numbers("memory", lines.take("memory")?)?,
             memory_occupancy: lines.number("memory_occupancy")?,
+            last_level_cache: lines.number("last_level_cache")?,
             occupancy: Occupancy {
                 read: lines.number("occupancy.read")?,
                 write: lines.number("occupancy.write")?,

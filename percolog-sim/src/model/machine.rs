@@ -132,6 +132,8 @@ pub struct Machine {
     pub memory: Vec<u32>,
     /// Cycles for which a line occupies the memory of its home chip: the line's size by the memory's bandwidth.
     pub memory_occupancy: u32,
+    /// How many bytes the caches of a chip hold together; 0: whatever comes.
+    pub last_level_cache: u64,
     /// How long a line's home stays busy with a request.
     pub occupancy: Occupancy,
     /// Cycles that each sharer after the first adds to a request that invalidates them.
@@ -170,6 +172,7 @@ impl Machine {
             transfer: vec![100],
             memory: vec![100],
             memory_occupancy: 0,
+            last_level_cache: 0,
             occupancy: Occupancy {
                 read: Occupancy::FULL,
                 write: Occupancy::FULL,

@@ -54,6 +54,8 @@
 //! whichever is nearer, memory or a cache that has it: the textbook's MESI asks memory, Intel's
 //! variant appoints one cache to answer.
 
+#[cfg(test)]
+mod capacity_tests;
 mod coreset;
 mod counts;
 mod directory;
@@ -73,7 +75,7 @@ mod uses;
 
 pub use coreset::CoreSet;
 pub use counts::{Counts, LineCounts, OfCore, Place};
-pub use directory::{Access, Directory, Event, Outcome, Rights};
+pub use directory::{Access, Directory, Event, Left, Outcome, Rights};
 pub use machine::{Coherence, Costs, Machine, Occupancy, Protocol, Stores, Units};
 pub use uses::{Bytes, Shared, Span, Spans, Watch};
 

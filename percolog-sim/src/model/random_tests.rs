@@ -22,6 +22,8 @@ impl Random {
 /// core; returns all outcomes.
 fn random_run(machine: Machine, seed: u64, sloppy: bool) -> Vec<Outcome> {
     let cores = machine.cores;
+    // More than there is room for, where that is limited.
+    let lines = if machine.last_level_cache > 0 { 20 } else { 5 };
     let mut driven = Driven::new(machine);
     let mut random = Random(seed);
     let mut clocks = vec![0; cores];
@@ -36,7 +38,7 @@ fn random_run(machine: Machine, seed: u64, sloppy: bool) -> Vec<Outcome> {
         } else {
             (0..cores).min_by_key(|&core| clocks[core]).unwrap()
         };
-        let line = random.below(5) * 60;
+        let line = random.below(lines) * 60;
         let access = [Read, Read, Write, Store][random.below(4) as usize];
         let before = driven.directory.last_write(line);
         let outcome = driven.at(clocks[core], core as Core, line, access);
@@ -68,22 +70,26 @@ fn random_run(machine: Machine, seed: u64, sloppy: bool) -> Vec<Outcome> {
         clocks[core] = outcome.finished + random.below(500);
         outcomes.push(outcome);
         if random.below(200) == 0 {
-            let Driven { directory, told } = &mut driven;
+            let Driven {
+                directory, told, ..
+            } = &mut driven;
             directory.flush(line, |core, left| {
                 told.insert((core, line), left);
             });
         } else if random.below(200) == 0 {
-            let Driven { directory, told } = &mut driven;
+            let Driven {
+                directory, told, ..
+            } = &mut driven;
             directory.discard(line..line + 70, |line, core| {
                 told.insert((core, line), Rights::None);
             });
             newest.retain(|&known, _| !(line..line + 70).contains(&known));
         }
         if step % 20 == 0 {
-            (0..5).for_each(|line| driven.agree(line * 60));
+            (0..lines).for_each(|line| driven.agree(line * 60));
         }
     }
-    (0..5).for_each(|line| driven.agree(line * 60));
+    (0..lines).for_each(|line| driven.agree(line * 60));
     outcomes
 }
 
@@ -121,6 +127,10 @@ fn random_machines() -> Vec<Machine> {
                         upgrade: 256,
                     };
                     machine.chip_directory = cores == 6;
+                    machines.push(machine.clone());
+                    // One set: some lines leave all the time.
+                    machine.last_level_cache = 16 * machine.line_size;
+                    machine.memory_occupancy = 40;
                     machines.push(machine);
                 }
             }

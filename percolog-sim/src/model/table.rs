@@ -48,18 +48,21 @@ pub(super) struct Private {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Unpacked {
     Private(Private),
+    /// A single core has touched it and has it no more; when it was last written.
+    Nobody(Ticks),
     /// Its index in the slab.
     Shared(usize),
 }
 
 /// A line's entry: the top bit says which kind, then for a private line a bit `modified`, ten bits
 /// of core, and the time of its last write (52 bits of ticks are 32 hours of a machine at 2.4 GHz;
-/// later times saturate).
+/// later times saturate). Both top bits: nobody's, and the time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Word(u64);
 
 const SHARED: u64 = 1 << 63;
 const MODIFIED: u64 = 1 << 62;
+const NOBODY: u64 = SHARED | MODIFIED;
 const CORE_SHIFT: u32 = 52;
 const TIME: u64 = (1 << CORE_SHIFT) - 1;
 const _: () = assert!(MAX_CORES <= 1 << (62 - CORE_SHIFT));
@@ -80,8 +83,14 @@ impl Word {
         Word(SHARED | index as u64)
     }
 
+    fn nobody(written: Ticks) -> Self {
+        Word(NOBODY | written.min(TIME))
+    }
+
     pub(super) fn unpack(self) -> Unpacked {
-        if self.0 & SHARED != 0 {
+        if self.0 & NOBODY == NOBODY {
+            Unpacked::Nobody(self.0 & TIME)
+        } else if self.0 & SHARED != 0 {
             Unpacked::Shared((self.0 & !SHARED) as usize)
         } else {
             Unpacked::Private(Private {
@@ -139,6 +148,11 @@ impl Table {
         self.words.insert(line, Word::private(private));
     }
 
+    /// The only core that ever had the line has lost it.
+    pub(super) fn set_nobody(&mut self, line: u64, written: Ticks) {
+        self.words.insert(line, Word::nobody(written));
+    }
+
     pub(super) fn shared(&self, index: usize) -> &Line {
         &self.slab[index]
     }
@@ -185,6 +199,7 @@ impl Table {
         let Table { words, slab, free } = self;
         let mut drop_word = |line: u64, word: Word| match word.unpack() {
             Unpacked::Private(private) => held(line, private.core),
+            Unpacked::Nobody(_) => {}
             Unpacked::Shared(index) => {
                 slab[index].holders.iter().for_each(|core| held(line, core));
                 slab[index].holders = CoreSet::new();
@@ -251,6 +266,9 @@ mod tests {
                     assert_eq!(Word::private(private).unpack(), Unpacked::Private(private));
                 }
             }
+        }
+        for written in [0, 1, TIME] {
+            assert_eq!(Word::nobody(written).unpack(), Unpacked::Nobody(written));
         }
         for index in [0, 1, 1 << 40] {
             assert_eq!(Word::shared(index).unpack(), Unpacked::Shared(index));

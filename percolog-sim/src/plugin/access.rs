@@ -360,6 +360,7 @@ impl Simulator {
                     horizon.is_some_and(|(time, _)| lead > 0 && now <= time.saturating_add(lead));
                 if is_first || near {
                     self.threads[me].uses = Some(line).filter(|_| !keeps);
+                    self.directory.used(core, line);
                     let inside = self.tally.inside(me);
                     let watched = self.tally.used(core, line, bytes, site.writes(), inside);
                     self.install(core, line, held, wanted || contended, watched);
@@ -595,6 +596,7 @@ impl Simulator {
         // QEMU may report also what was looked at before.
         let known = self.threads[me].uses == Some(line);
         if held == Rights::Write || (held == Rights::Read && !is_store) || known {
+            self.directory.used(core, line);
             let inside = self.tally.inside(me);
             let _ = self.tally.used(core, line, bytes, is_store, inside);
             return;

@@ -46,9 +46,8 @@ pub use scaling::{Measure, Scaling, ScalingPoint};
 pub use skipped::SkippedSummary;
 pub use spread::{Spread, SpreadOf};
 pub use summary::{
-    Baseline, CoreShare, FreeSummary, LineSummary, MachineSummary, NOT_MODELLED, Nothing, OneCore,
-    PerOperation, PlaceSummary, ProcessSummary, RegionSummary, SleeperSummary, Summary, Totals,
-    VERSION,
+    Baseline, CoreShare, FreeSummary, LineSummary, MachineSummary, Nothing, OneCore, PerOperation,
+    PlaceSummary, ProcessSummary, RegionSummary, SleeperSummary, Summary, Totals, VERSION,
 };
 
 /// The JSON Schema (2020-12) of a [`Summary`] as JSON.

@@ -12,21 +12,13 @@ use super::pattern;
 use super::scaling::Scaling;
 use super::skipped::SkippedSummary;
 use super::spread::Spread;
+use crate::machine::not_modelled;
 use crate::raw::{Counts, Ending, LineResult, ProcessResult, SpanResult};
 use crate::run::{Freed, Run};
 use crate::symbols::{Place, Symbols};
 
 /// The version of the JSON that is made of a [`Summary`].
 pub const VERSION: u64 = 1;
-
-/// What is not modelled, so that no report can be read as if it were.
-pub const NOT_MODELLED: [&str; 5] = [
-    "the capacity of caches",
-    "the bandwidth of memory and links",
-    "simultaneous multithreading",
-    "reordering within a core",
-    "what the kernel does",
-];
 
 /// What a run comes to. Its fields, as JSON, are described in `docs/json.md`.
 #[derive(Clone, Debug, Serialize)]
@@ -92,8 +84,8 @@ pub struct Summary {
     pub seed: u64,
     /// The version of QEMU.
     pub qemu: String,
-    /// What the simulator leaves out.
-    pub not_modelled: [&'static str; 5],
+    /// What the simulator leaves out, on this machine.
+    pub not_modelled: Vec<&'static str>,
 }
 
 /// A machine, in short.
@@ -463,7 +455,7 @@ impl Summary {
             run_ahead: run.run_ahead,
             seed: run.seed,
             qemu: run.qemu.clone(),
-            not_modelled: NOT_MODELLED,
+            not_modelled: not_modelled(&run.machine),
         };
         // Last, for it takes all that is known of a line.
         let code = Code::new(&main.maps);

@@ -307,6 +307,19 @@ fn guest() {
                 MEMORY.set((next + 1, memory));
             });
         }
+        "rounds" => {
+            let memory = fresh(64 * 2 * ROUND) as usize;
+            let both = Line(AtomicU64::new(0));
+            crew(2, (ROUND * ROUNDS) as u64, |number| {
+                // Each goes round in memory of its own, and both read one line all the time.
+                thread_local!(static STEP: Cell<usize> = const { Cell::new(0) });
+                let step = STEP.replace(STEP.get() + 1);
+                both.0.load(Ordering::Relaxed);
+                let at = memory + 64 * (number * ROUND + step % ROUND);
+                // SAFETY: the memory is there, and nobody writes it.
+                unsafe { (at as *const u8).read_volatile() };
+            });
+        }
         "retried" => {
             let shared = Line(AtomicU64::new(0));
             crew(12, 200, |number| {
@@ -435,6 +448,41 @@ fn cores_that_fetch_from_one_memory_wait_for_each_other() {
     assert!(unlimited < all * 3 / 4, "{unlimited} of {all}");
     assert!((all..all * 5 / 4).contains(&close), "{close} of {all}");
     agree("however far they run ahead", close, far);
+}
+
+/// How many lines a thread goes round in, and how often.
+const ROUND: usize = 512;
+const ROUNDS: usize = 16;
+
+#[test]
+fn what_a_chip_has_no_room_for_comes_from_memory_again() {
+    let from_memory = |chips, kib: u64| {
+        let mut machine = Machine::flat("rounds", 2);
+        (machine.chips, machine.cores_per_chip) = (chips, 2 / chips);
+        (machine.transfer, machine.memory) = (vec![100, 100], vec![100, 100]);
+        machine.probe = vec![50, 50];
+        machine.hops = (0..chips)
+            .map(|from| (0..chips).map(|to| u8::from(from != to)).collect())
+            .collect();
+        machine.last_level_cache = kib << 10;
+        let run = simulate_on(machine, "rounds", |simulation| simulation)?;
+        let process = main_process(&run);
+        // What both use all the time stays.
+        let lines = process.lines.iter();
+        let most = lines.map(|line| line.counts.memory).max().unwrap_or(0);
+        assert!(most <= 4, "{most} times from memory");
+        Some(process.region.counts.memory)
+    };
+    let Some(unlimited) = from_memory(1, 0) else {
+        return;
+    };
+    let rounds = |chips, kib| from_memory(chips, kib).expect("it ran a moment ago");
+    // 32 KiB each: both fit, or one does.
+    let (large, small, apart) = (rounds(1, 128), rounds(1, 48), rounds(2, 48));
+    let all = (2 * ROUND * (ROUNDS - 1)) as u64;
+    assert!(unlimited == 0 && large < all / 20, "{unlimited}, {large}");
+    assert!(small > all / 2, "{small} of {all}");
+    assert!(apart < all / 20, "{apart} of {all}");
 }
 
 #[test]

@@ -9,7 +9,16 @@ use super::chart::{self, class};
 use crate::report::{Report, Role, Section};
 
 /// How figures were found that were not measured.
-fn how_simulated() -> String {
+fn how_simulated(report: &Report) -> String {
+    let machines = report.simulated();
+    let described = machines
+        .iter()
+        .flat_map(|machine| percolog_sim::machine::load(machine));
+    let mut left_out: Vec<_> = described
+        .flat_map(|described| percolog_sim::machine::not_modelled(&described.machine))
+        .collect();
+    left_out.sort_unstable();
+    left_out.dedup();
     format!(
         "<h2>How this was simulated</h2>
 <p>The same compiled program, on the described machine: each thread is a core with a clock of its own, and each access to memory goes
@@ -17,7 +26,7 @@ through a model of that machine's caches, in the order of simulated time. Not mo
 show which structures lose their speed to cache lines that move, and roughly how much; a factor of two from the real machine is
 possible.</p>
 ",
-        escape(&percolog_sim::report::NOT_MODELLED.join(", "))
+        escape(&left_out.join(", "))
     )
 }
 
@@ -96,7 +105,7 @@ have no figure here. Figures from {} say nothing about machines with more of the
         if report.simulated().is_empty() {
             String::new()
         } else {
-            how_simulated()
+            how_simulated(report)
         },
         escape(&machine.slots),
         escape(&machine.clock),

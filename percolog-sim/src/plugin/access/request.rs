@@ -1,6 +1,6 @@
 //! Asks the directory for lines: what it says, who loses a line by it, and what a core may do from then on without asking.
 
-use crate::model::{Access, Bytes, Event, Outcome, Rights, Ticks};
+use crate::model::{Access, Bytes, Event, Left, Outcome, Rights, Ticks};
 use crate::plugin::hot;
 use crate::plugin::simulator::Simulator;
 
@@ -26,6 +26,7 @@ impl Simulator {
                 lost.push((core, left))
             });
         self.lose(&lost, line, outcome.takes);
+        self.lose_others(outcome.takes);
         self.charge(outcome.finished.saturating_sub(now));
         if is_move(outcome.event) {
             self.waits.moved(line, now);
@@ -65,6 +66,7 @@ impl Simulator {
             .prefetch(core, line, now, |core, left| lost.push((core, left)));
         if let Some((line, outcome)) = fetched {
             self.lose(&lost, line, outcome.takes);
+            self.lose_others(outcome.takes);
             if is_move(outcome.event) {
                 self.waits.moved(line, now);
             }
@@ -90,6 +92,16 @@ impl Simulator {
             }
             if left == Rights::None {
                 self.wake_spinners(loser, line, takes);
+            }
+        }
+    }
+
+    /// Other lines have left caches that were full.
+    fn lose_others(&mut self, takes: Ticks) {
+        while let Some(left) = self.directory.next_left() {
+            match left {
+                Left::Evicted(core, line) => self.lose(&[(core, Rights::None)], line, takes),
+                Left::Watched(core, line) => self.tables.forget(&self.spaces, core, line),
             }
         }
     }

@@ -83,8 +83,13 @@ impl Tally {
         if in_region {
             self.region.counts.record(outcome, now);
         }
-        // A line's first coming from memory is no contention, and there are many such lines.
-        if outcome.event != Event::Cold && self.counts_lines(in_region) {
+        // What comes from memory is no contention, and there are many such lines.
+        let counts = match outcome.event {
+            Event::Cold => false,
+            Event::Memory => self.lines.contains_key(&line),
+            _ => true,
+        };
+        if counts && self.counts_lines(in_region) {
             let counts = self.lines.entry(line).or_default();
             counts.record(core, pc, is_write, outcome, now);
         }
