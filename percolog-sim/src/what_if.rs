@@ -17,8 +17,8 @@
 //!
 //! Everything but the time stays as it was: who has the line, in which order it is asked for, who is woken by it. So the figure is what a
 //! change would bring that spares the waiting and nothing else: padding, a copy for each core, a counter that is
-//! added up when it is read. It is no bound: a change may save instructions as well, or cost some. Of a lock it spares the transfers, and
-//! not the waiting for its holder, which [`WhatIf::note`] says with the figure.
+//! added up when it is read. It is no bound: a change may save instructions as well, or cost some. If a line is a lock's, nobody waits for
+//! its holder, either, as if each thread had a lock of its own: [`WhatIf::note`] says so with the figure.
 //!
 //! Contended lines of one object are tried together. Where an array has twelve lines and each thread has to pass them all, freeing
 //! one of them brings nothing, though a change of the array would change all twelve. What one object is, the program says by its labels,
@@ -41,6 +41,8 @@ pub struct Candidate {
     pub lines: Vec<usize>,
     /// How each of them is named in the second run.
     pub free: Vec<Free>,
+    /// Whether a lock is among them: nobody waits for its holder then.
+    pub is_lock: bool,
 }
 
 /// What tells one object from another.
@@ -115,9 +117,16 @@ pub fn worst(first: &Run, summary: &Summary, most: usize) -> Vec<Candidate> {
                 .iter()
                 .map(|index| named(process, &process.lines[*index], &symbols))
                 .collect(),
+            is_lock: lines.iter().any(|&index| is_lock(&summary.lines[index])),
             lines,
         })
         .collect()
+}
+
+fn is_lock(line: &LineSummary) -> bool {
+    line.suggestion
+        .as_ref()
+        .is_some_and(|suggestion| suggestion.pattern == Pattern::LockWord)
 }
 
 /// The object that a line is part of. Nothing if that is not known: it must not be taken for part of another.
@@ -174,11 +183,10 @@ fn named(process: &ProcessResult, line: &LineResult, symbols: &Symbols) -> Free 
 impl Candidate {
     /// The same simulation with these lines free. What the program prints is kept: it has been shown before.
     pub fn simulation(&self, simulation: &Simulation) -> Simulation {
+        let simulation = simulation.clone().capture(true).free_waits(self.is_lock);
         self.free
             .iter()
-            .fold(simulation.clone().capture(true), |simulation, free| {
-                simulation.free(free.clone())
-            })
+            .fold(simulation, |simulation, free| simulation.free(free.clone()))
     }
 
     /// Which of the summary's lines is the worst of these: where the gain is shown.
@@ -199,10 +207,7 @@ impl Candidate {
 
     /// Adds to the summary what was found, at the worst line, with the addresses of all lines that were free.
     pub fn note(&self, mut found: WhatIf, summary: &mut Summary) {
-        let freed = (self.lines.iter()).filter_map(|index| summary.lines.get(*index));
-        found.transfers_only = freed
-            .filter_map(|line| line.suggestion.as_ref())
-            .any(|suggestion| suggestion.pattern == Pattern::LockWord);
+        found.never_held = self.is_lock;
         let mut lines: Vec<u64> = self
             .lines
             .iter()
@@ -316,7 +321,7 @@ impl WhatIf {
         (one > 0.0 && other > 0.0).then(|| Self {
             speedup: (work(after) / other) / (work(before) / one),
             elapsed_ns: other,
-            transfers_only: false,
+            never_held: false,
         })
     }
 }
@@ -589,7 +594,7 @@ mod tests {
         assert_eq!(summary.lines[2].what_if_object, None);
         assert_eq!(summary.lines[1].gain(), Some(found));
         assert_eq!(found.note(), None);
-        // One of them is a lock's: who waits for its holder waits as before.
+        // One of them is a lock's: nobody waits for its holder, either.
         let data = summary
             .lines
             .iter_mut()
@@ -599,9 +604,16 @@ mod tests {
             text: String::new(),
             fits: None,
         });
-        candidate.note(found, &mut summary);
+        assert!(!candidate.is_lock);
+        let lock = &worst(&first, &summary, 9)[0];
+        assert!(lock.is_lock && lock.lines == candidate.lines);
+        lock.note(found, &mut summary);
         let noted = summary.lines[1].gain().expect("it was noted");
-        assert!(noted.note().is_some_and(|note| note.contains("holder")));
+        assert!(
+            noted
+                .note()
+                .is_some_and(|note| note.contains("nobody held it"))
+        );
 
         // What others use there was free as well: the figure is not about the object.
         let mut others = line(8192 + 64, 0);

@@ -305,6 +305,8 @@ impl Simulator {
             }
             self.read_messages();
             if let Some(outcome) = answer {
+                let now = self.now() - Ticks::from(site.ahead);
+                self.use_for_lock(line, bytes, site, now);
                 self.install_here(line, site.ahead, watched);
                 self.answered(outcome.event, site, line, registers, state);
                 return Gate::Open;
@@ -361,9 +363,11 @@ impl Simulator {
                 if is_first || near {
                     self.threads[me].uses = Some(line).filter(|_| !keeps);
                     self.directory.used(core, line);
+                    self.use_for_lock(line, bytes, site, now);
                     let inside = self.tally.inside(me);
                     let watched = self.tally.used(core, line, bytes, site.writes(), inside);
-                    self.install(core, line, held, wanted || contended, watched);
+                    let care = wanted || contended || self.spares_waiting(line);
+                    self.install(core, line, held, care, watched);
                     self.hold_after(site, line, false);
                     self.update_limit();
                     return Gate::Open;

@@ -554,6 +554,7 @@ mod tests {
             config: "/x/config".to_owned(),
             follow: true,
             chaos: false,
+            free_waits: false,
             top_lines: 1,
             free: Vec::new(),
             objects: true,

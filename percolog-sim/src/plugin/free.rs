@@ -103,6 +103,11 @@ impl Free {
         !self.lines.is_empty()
     }
 
+    /// Whether a line is free.
+    pub(crate) fn has(&self, line: u64) -> bool {
+        self.lines.contains_key(&line)
+    }
+
     /// An access to a line was not a hit.
     pub(crate) fn count(&mut self, line: u64) {
         if let Some(&wish) = self.lines.get(&line) {

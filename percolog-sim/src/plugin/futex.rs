@@ -193,6 +193,7 @@ fn wait(
         return ETIMEDOUT;
     }
     let (thread, place) = (sim.current(), sim.place(address));
+    sim.sleep_for_lock(address);
     sim.futexes.wait(thread, place, bits);
     match sim.sleep(Sleep::Futex(place), deadline) {
         Woken::Woken => 0,

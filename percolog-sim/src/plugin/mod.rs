@@ -7,7 +7,7 @@
 //! * `simulator` knows who has the turn and what time it is for whom; `schedule` which thread has which core; `spin`
 //!   finds threads that only wait for a line; `baton` passes the turn between the host's threads; `arrivals` tells a
 //!   parent of its new thread.
-//! * `free` are the lines that cost nothing.
+//! * `free` are the lines that cost nothing, and `lock_waits` the waiting that does not count, if they are locks.
 //! * `calls` and `syscalls` are what happens before and after a system call; `futex`, `clock`, `files`, `guest`,
 //!   `mappings`, `births` and `follow` are the calls that the simulator makes itself or changes; `image` is this plugin for what is
 //!   executed.
@@ -46,6 +46,7 @@ pub(crate) mod interrupts;
 pub(crate) mod killed;
 pub(crate) mod kind;
 pub(crate) mod latch;
+pub(crate) mod lock_waits;
 pub(crate) mod mappings;
 pub(crate) mod marks;
 pub(crate) mod memory;

@@ -332,7 +332,8 @@ impl Simulator {
         let affinity = self.threads[me].affinity.clone();
         let mut new = Thread::new(now, process);
         (new.after, new.affinity, new.tid) = (after, affinity, pid as i32);
-        new.place = self.threads[me].place;
+        (new.place, new.lead) = (self.threads[me].place, self.threads[me].lead);
+        self.tally.lead(thread, new.lead);
         self.threads[thread] = new;
         self.free_inherited(parent, process);
         self.inherit_calls(me, thread);

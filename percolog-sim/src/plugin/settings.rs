@@ -35,6 +35,8 @@ pub(crate) struct Settings {
     pub(crate) top_lines: usize,
     /// What is to cost nothing.
     pub(crate) free: Vec<Wanted>,
+    /// Whether they are locks that nobody waits for.
+    pub(crate) free_waits: bool,
     /// Whether objects and callers are found out.
     pub(crate) objects: bool,
     /// How much of the program is not simulated.
@@ -63,6 +65,7 @@ impl Settings {
             chaos: false,
             top_lines: 64,
             free: Vec::new(),
+            free_waits: false,
             objects: true,
             skip: Skip::Nothing,
             lasts: None,
@@ -82,6 +85,7 @@ impl Settings {
                 "verify" => settings.verify = number()? != 0,
                 "follow" => settings.follow = number()? != 0,
                 "chaos" => settings.chaos = number()? != 0,
+                "free_waits" => settings.free_waits = number()? != 0,
                 "top_lines" => {
                     settings.top_lines = usize::try_from(number()?).unwrap_or(usize::MAX)
                 }

@@ -199,6 +199,9 @@ impl Simulator {
         let affinity = self.threads[self.me].affinity.clone();
         self.threads[thread] = Thread::new(now, process);
         self.threads[thread].affinity = affinity;
+        let lead = self.threads[self.me].lead;
+        self.threads[thread].lead = lead;
+        self.tally.lead(thread, lead);
         let Expected { clear_tid, after } = self.expected.take().unwrap_or_default();
         self.threads[thread].clear_tid = clear_tid;
         self.threads[thread].after = after;
@@ -314,6 +317,16 @@ impl Simulator {
         }
     }
 
+    /// When the program would end if it ended now: the latest time, or if waiting for locks does not count, the one that it
+    /// would be by then.
+    fn elapsed(&self) -> Ticks {
+        if !self.settings.free_waits {
+            return self.latest();
+        }
+        let ahead = HOT.cycles().saturating_sub(self.threads[self.me].lead);
+        self.tally.last().max(ahead)
+    }
+
     /// Notes, once, why a second run may come out differently.
     pub(crate) fn unreproducible(&mut self, why: &'static str) {
         if !self.not_reproducible.contains(&why) {
@@ -383,7 +396,7 @@ impl Simulator {
                 skipped: self.part.skipped,
                 is_skipping: self.part.is_skipping(),
                 looked_at: self.part.looked_at,
-                elapsed: self.latest(),
+                elapsed: self.elapsed(),
                 maps: &maps,
                 sleepers: &sleepers,
                 unsimulated: &self.unsimulated,

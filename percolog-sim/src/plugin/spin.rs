@@ -137,6 +137,7 @@ impl Simulator {
             let next = spin.at + rounds * spin.period;
             let time = self.threads[thread].time;
             self.threads[thread].time = (time + next).saturating_sub(spin.now);
+            self.depends(thread, spin.now, next);
             self.schedule.unspin(&mut self.threads, thread, next);
         }
     }

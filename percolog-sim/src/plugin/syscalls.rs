@@ -262,10 +262,15 @@ const MOST_PENDING: usize = 64;
 /// Just before a `syscall` instruction at `pc`. The caller has the turn; afterwards it may have it no longer.
 pub(crate) fn before(sim: &mut Simulator, regs: &mut Registers, pc: u64) {
     let me = sim.current();
-    sim.charge(sim.settings.machine.costs.syscall);
     let stack = regs.stack();
     restart(&mut sim.threads[me].after, regs, pc, stack);
     let call = Call::read(regs);
+    // A lock that is never held is not waited for in the kernel.
+    let is_spared = call.number == n::FUTEX
+        && sim.spares_waiting(sim.line(call.arguments[0] >> crate::plugin::hot::HOT.line_shift()));
+    if !is_spared {
+        sim.charge(sim.settings.machine.costs.syscall);
+    }
     if call.number == n::RT_SIGRETURN {
         // It does not return to the block after it, but to where the signal came.
         if let Some(pending) = sim.threads[me].after.0.last_mut() {

@@ -2,6 +2,7 @@
 
 use crate::model::{Core, CoreSet, Outcome, Rights, Ticks};
 use crate::plugin::access::Site;
+use crate::plugin::lock_waits::Use;
 use crate::plugin::registers::MOST as REGISTERS;
 use crate::plugin::syscalls::After;
 
@@ -150,6 +151,10 @@ pub(crate) struct Thread {
     pub(crate) busy: Ticks,
     /// When it was last given a core.
     pub(crate) since: Ticks,
+    /// By how much it would be ahead of its clock, had it not waited for a lock that is free.
+    pub(crate) lead: Ticks,
+    /// Its last use of such a lock.
+    pub(crate) used_lock: Option<Use>,
 }
 
 /// A result of the processor that the simulator has to replace.
@@ -209,6 +214,8 @@ impl Thread {
             interrupted: 0,
             busy: 0,
             since: time,
+            lead: 0,
+            used_lock: None,
         }
     }
 }

@@ -114,7 +114,7 @@ pub(super) fn known(line: &mut LineSummary) {
     line.what_if = Some(WhatIf {
         speedup: 3.5,
         elapsed_ns: 10.0,
-        transfers_only: false,
+        never_held: false,
     });
     line.suggestion = Some(Suggestion {
         pattern: Pattern::PackedFields,

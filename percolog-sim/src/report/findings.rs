@@ -121,17 +121,17 @@ pub struct WhatIf {
     pub speedup: f64,
     /// Simulated nanoseconds that it takes then: of the region, if there is one.
     pub elapsed_ns: f64,
-    /// Whether a line that was free is a lock's: then its transfers are spared, and nobody waits less for who holds the lock.
+    /// Whether a line that was free is a lock's: then nobody waits for who holds it, either.
     #[serde(default)]
-    pub transfers_only: bool,
+    pub never_held: bool,
 }
 
 impl WhatIf {
     /// What is to be said with the figure, if anything.
     #[must_use]
     pub fn note(&self) -> Option<&'static str> {
-        self.transfers_only
-            .then_some("a lock: its transfers are spared, not the waiting for its holder")
+        self.never_held
+            .then_some("a lock: as if nobody held it when another wants it")
     }
 }
 

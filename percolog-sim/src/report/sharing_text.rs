@@ -130,7 +130,7 @@ mod tests {
         let what_if = WhatIf {
             speedup: 3.21,
             elapsed_ns: 1500.0,
-            transfers_only: false,
+            never_held: false,
         };
         let mut line = LineSummary {
             what_if: Some(what_if),

@@ -51,6 +51,7 @@ pub struct Simulation {
     verify: bool,
     follow: bool,
     chaos: bool,
+    free_waits: bool,
     top_lines: usize,
     timeout: Option<Duration>,
     capture: bool,
@@ -78,6 +79,7 @@ impl Simulation {
             verify: false,
             follow: true,
             chaos: false,
+            free_waits: false,
             top_lines: Self::TOP_LINES,
             timeout: None,
             capture: false,
@@ -133,6 +135,14 @@ impl Simulation {
     /// the lines cost it. May be called several times; [`Run::freed`] says what has become of each wish.
     pub fn free(mut self, lines: Free) -> Self {
         self.free.push(lines);
+        self
+    }
+
+    /// Whether [free](Simulation::free) lines are those of a lock that nobody waits for either, as if each thread had one of its own. Threads
+    /// take turns as before; what they would have been spared does not count in the time of regions and programs. The default
+    /// is no: lines that are not a lock's, but are read at one place until they change, would be taken for one.
+    pub fn free_waits(mut self, free_waits: bool) -> Self {
+        self.free_waits = free_waits;
         self
     }
 
@@ -362,6 +372,7 @@ impl Simulation {
         let _ = writeln!(lines, "verify {}", u8::from(self.verify));
         let _ = writeln!(lines, "follow {}", u8::from(self.follow));
         let _ = writeln!(lines, "chaos {}", u8::from(self.chaos));
+        let _ = writeln!(lines, "free_waits {}", u8::from(self.free_waits));
         let _ = writeln!(lines, "top_lines {}", self.top_lines);
         let _ = writeln!(lines, "objects {}", u8::from(self.objects));
         self.part.settings(&mut lines);

@@ -9,6 +9,7 @@ mod costs;
 mod exactness;
 mod guests;
 mod kernels;
+mod locks;
 mod programs;
 mod sharing;
 mod sites;

@@ -143,7 +143,8 @@ impl Simulator {
             return;
         };
         let now = self.now() - Ticks::from(ahead);
-        let care = self.waits.is_wanted(line) || self.is_contended(line, now);
+        let care =
+            self.waits.is_wanted(line) || self.is_contended(line, now) || self.spares_waiting(line);
         let held = self.directory.rights(core, line);
         self.install(core, line, held, care, watched);
     }

@@ -82,7 +82,7 @@ impl Site {
     }
 
     /// Whether it needs the right to write.
-    pub(super) fn writes(&self) -> bool {
+    pub(crate) fn writes(&self) -> bool {
         u64::from(self.need) & hot::WRITE != 0
     }
 

@@ -16,6 +16,8 @@ pub(crate) struct Tally {
     pub(super) watched: usize,
     pub(super) region: RegionTally,
     pub(super) threads: Vec<ThreadTally>,
+    /// When the last thread that has ended did so.
+    pub(super) last: Ticks,
     pub(super) labels: BTreeMap<u64, (u64, String)>,
 }
 
@@ -49,6 +51,8 @@ pub(super) struct ThreadTally {
     pub(super) depth: u32,
     /// Whether it has ever been in the region.
     pub(super) entered: bool,
+    /// By how much it would be ahead of its clock.
+    pub(super) lead: Ticks,
 }
 
 impl Tally {
@@ -121,12 +125,20 @@ impl Tally {
         }
     }
 
+    /// `thread` would be ahead of its clock by so much: what it does counts as done then.
+    pub(crate) fn lead(&mut self, thread: usize, lead: Ticks) {
+        self.thread(thread).lead = lead;
+    }
+
     /// `thread` has ended at `now`.
     pub(crate) fn gone(&mut self, thread: usize, now: Ticks) {
         self.off(thread, now);
-        if self.thread(thread).depth > 0 {
+        let state = self.thread(thread);
+        let (inside, ahead) = (state.depth > 0, now.saturating_sub(state.lead));
+        self.last = self.last.max(ahead);
+        if inside {
             self.region.never_ended += 1;
-            self.region.last_end = self.region.last_end.max(now);
+            self.region.last_end = self.region.last_end.max(ahead);
         }
         *self.thread(thread) = ThreadTally::default();
     }
@@ -140,6 +152,7 @@ impl Tally {
             return;
         }
         let first_of_thread = !std::mem::replace(&mut state.entered, true);
+        let now = now.saturating_sub(state.lead);
         self.region.threads += u64::from(first_of_thread);
         if self.region.entered == 0 {
             // What led here is not what is asked about.
@@ -168,7 +181,8 @@ impl Tally {
         }
         state.depth -= 1;
         if state.depth == 0 {
-            self.region.last_end = self.region.last_end.max(now);
+            let ahead = now.saturating_sub(state.lead);
+            self.region.last_end = self.region.last_end.max(ahead);
         }
         self.region.operations = self.region.operations.saturating_add(operations);
     }
@@ -194,6 +208,11 @@ impl Tally {
             first_begin: now,
             ..RegionTally::default()
         };
+    }
+
+    /// When the last thread that has ended did so, or would have done.
+    pub(crate) fn last(&self) -> Ticks {
+        self.last
     }
 
     /// Whether there has been a region.

@@ -80,9 +80,10 @@ impl Simulator {
 
     /// A sleeper is ready from now on.
     pub(crate) fn wake(&mut self, thread: usize) {
-        let now = self.now();
+        let (now, asleep) = (self.now(), self.threads[thread].time);
         self.schedule
             .wake(&mut self.threads, thread, now, Woken::Woken);
+        self.depends(thread, asleep, now);
         self.update_limit();
     }
 

@@ -400,7 +400,7 @@ mod tests {
     #[test]
     fn a_gain_of_a_lock_says_what_it_leaves_out() {
         let mut report = report(1);
-        let said = "a lock: its transfers are spared, not the waiting for its holder";
+        let said = "a lock: as if nobody held it when another wants it";
         let texts = |report: &Summary| {
             [
                 report.to_text(),
@@ -414,7 +414,7 @@ mod tests {
             assert!(!text.contains(said), "{text}");
         }
         let gain = report.lines[0].what_if.as_mut().expect("it is known");
-        gain.transfers_only = true;
+        gain.never_held = true;
         for text in texts(&report) {
             assert!(text.contains(said), "{text}");
         }

@@ -1,0 +1,101 @@
+//! What is foretold of a program if nobody ever held its lock, and what becomes of it with a lock for each thread.
+
+use std::path::Path;
+use std::process::Command;
+
+use crate::common::PATIENCE;
+use crate::common::program::Program;
+use crate::common::skip::is_here;
+use percolog_sim::machine;
+use percolog_sim::run::{Run, Simulation, available};
+use percolog_sim::what_if;
+
+/// Threads and rounds of the guest.
+const THREADS: usize = 6;
+const ROUNDS: usize = 60;
+
+struct Guest(Program);
+
+impl Guest {
+    /// Compiles the program; nothing if that is not possible here.
+    fn compile() -> Option<Guest> {
+        if !is_here(available()) {
+            return None;
+        }
+        let compiler = |_: &Path| {
+            let mut compiler = Command::new("cc");
+            compiler.args(["-O1", "-pthread"]);
+            compiler
+        };
+        Program::compile("tests/guests/locks.c", compiler).map(Guest)
+    }
+
+    /// Runs it with so many steps outside and inside of a lock of this kind, one for all or one for each.
+    fn run(&self, simulation: &Simulation, kind: &str, outside: u32, own: bool) -> Run {
+        let inside = if kind == "c" { 3000 } else { 100 };
+        let numbers = [
+            THREADS.to_string(),
+            ROUNDS.to_string(),
+            kind.to_owned(),
+            outside.to_string(),
+            inside.to_string(),
+            u8::from(own).to_string(),
+        ];
+        let run = simulation
+            .run(&self.0.path, numbers)
+            .expect("the simulation leaves a result");
+        assert!(run.status.success(), "{kind}: {}", run.status);
+        assert!(!run.timed_out, "{kind} hangs");
+        run
+    }
+
+    /// How many times as fast it is said to be without its worst object, and whether that is a lock.
+    fn foretold(&self, simulation: &Simulation, kind: &str, outside: u32) -> (f64, bool) {
+        let first = self.run(simulation, kind, outside, false);
+        let candidates = what_if::worst(&first, &first.summary(), 1);
+        let second = self.run(&candidates[0].simulation(simulation), kind, outside, false);
+        let found = candidates[0].compare(&first, &second);
+        (found.expect("they compare").speedup, candidates[0].is_lock)
+    }
+}
+
+fn simulation() -> Simulation {
+    let machine = machine::built_in("opteron-48")
+        .expect("it is built in")
+        .with_cores(THREADS)
+        .expect("it has as many");
+    Simulation::new(machine).capture(true).timeout(PATIENCE)
+}
+
+#[test]
+fn a_lock_that_is_never_held_is_worth_what_a_lock_for_each_thread_is() {
+    let Some(guest) = Guest::compile() else {
+        return;
+    };
+    let simulation = simulation();
+    let elapsed = |run: &Run| run.main().expect("it ran").elapsed as f64;
+    // pthread_mutex, pthread_spinlock, a ticket lock, a lock that backs off.
+    for kind in ["m", "p", "t", "b"] {
+        for outside in [50, 400] {
+            let (foretold, is_lock) = guest.foretold(&simulation, kind, outside);
+            let shared = elapsed(&guest.run(&simulation, kind, outside, false));
+            let really = shared / elapsed(&guest.run(&simulation, kind, outside, true));
+            assert!(is_lock, "{kind}");
+            assert!(really > 1.2, "{kind}: {really}");
+            assert!(
+                (0.9..1.1).contains(&(foretold / really)),
+                "{kind} with {outside} steps outside: foretold {foretold}, found {really}"
+            );
+        }
+    }
+}
+
+#[test]
+fn who_waits_for_what_another_makes_is_not_spared_that() {
+    let Some(guest) = Guest::compile() else {
+        return;
+    };
+    // One thread makes, and waits until another has used it up: no lock is in their way.
+    let (foretold, _) = guest.foretold(&simulation(), "c", 3000);
+    assert!((0.8..1.2).contains(&foretold), "{foretold}");
+}
