@@ -18,7 +18,7 @@
 //! Everything but the time stays as it was: who has the line, in which order it is asked for, who is woken by it. So the figure is what a
 //! change would bring that spares the waiting and nothing else: padding, a copy for each core, a counter that is
 //! added up when it is read. It is no bound: a change may save instructions as well, or cost some. If a line is a lock's, nobody waits for
-//! its holder, either, as if each thread had a lock of its own: [`WhatIf::note`] says so with the figure.
+//! its holder, either, and what it guards costs nothing, as if each thread had a lock of its own: [`WhatIf::note`] says so with the figure.
 //!
 //! Contended lines of one object are tried together. Where an array has twelve lines and each thread has to pass them all, freeing
 //! one of them brings nothing, though a change of the array would change all twelve. What one object is, the program says by its labels,

@@ -7,9 +7,11 @@ use std::collections::VecDeque;
 use std::fmt;
 
 mod capacity;
+mod served;
 
 use capacity::Capacity;
 pub use capacity::Left;
+use served::Served;
 
 /// What a core wants to do with a line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -87,6 +89,10 @@ pub struct Directory {
     capacity: Capacity,
     /// Lines that cost nothing.
     free: NumberMap<()>,
+    /// Whether all lines do, for now.
+    all_free: bool,
+    /// Where requests may come in any order: when each line is being served.
+    served: Option<NumberMap<Served>>,
     /// When each core's buffered stores complete, oldest first.
     buffers: Vec<VecDeque<Ticks>>,
     /// What each core may still do with lines that others have asked for, because their probes are on the way.
@@ -122,6 +128,17 @@ struct Kept {
     until: Ticks,
 }
 
+impl Outcome {
+    /// The same at a later time.
+    pub fn later_by(self, ticks: Ticks) -> Outcome {
+        Outcome {
+            finished: self.finished + ticks,
+            takes: self.takes + ticks,
+            ..self
+        }
+    }
+}
+
 impl Directory {
     /// No line touched yet. `machine` must pass [`Machine::check`].
     pub fn new(machine: Machine) -> Self {
@@ -141,6 +158,8 @@ impl Directory {
             },
             capacity: Capacity::new(&machine),
             free: NumberMap::default(),
+            all_free: false,
+            served: None,
             buffers,
             kept: vec![Vec::new(); machine.cores],
             machine,
@@ -151,6 +170,20 @@ impl Directory {
     /// loses it, is as before: so it shows what the line costs a program.
     pub fn set_free(&mut self, line: u64) {
         self.free.insert(line, ());
+    }
+
+    /// Whether all accesses take no time, until this is said again.
+    pub fn set_all_free(&mut self, all_free: bool) {
+        self.all_free = all_free;
+    }
+
+    /// Accesses may come in any order of their times from now on: each is served when its line is first free.
+    pub fn allow_any_order(&mut self) {
+        self.served = Some(NumberMap::default());
+    }
+
+    fn is_free(&self, line: u64) -> bool {
+        self.all_free || self.free.contains_key(&line)
     }
 
     /// The machine.
@@ -404,9 +437,15 @@ impl Directory {
         let home = self.home(core, line);
         let plan = Plan::new(&self.machine, self.table.shared(index), core, home, writes);
         let entry = self.table.shared_mut(index);
-        let free = self.free.contains_key(&line);
-        let mut start = if free { now } else { now.max(entry.busy) };
-        if self.machine.coherence == Coherence::Bus && !free {
+        let free = self.all_free || self.free.contains_key(&line);
+        let occupied = plan.latency * Ticks::from(plan.occupancy) / Ticks::from(Occupancy::FULL);
+        let in_order = self.served.is_none();
+        let mut start = match &mut self.served {
+            _ if free => now,
+            Some(served) => served.entry(line).or_default().serve(now, occupied),
+            None => now.max(entry.busy),
+        };
+        if self.machine.coherence == Coherence::Bus && !free && in_order {
             start = start.max(self.bus_busy);
             self.bus_busy = start + ticks(self.machine.bus.into());
         }
@@ -414,15 +453,17 @@ impl Directory {
             start = self.memories.serve(home, start);
         }
         let latency = if free { 0 } else { plan.latency };
-        entry.busy = start + latency * Ticks::from(plan.occupancy) / Ticks::from(Occupancy::FULL);
+        entry.busy = if free { start } else { start + occupied };
         // Where homes go on before a request is complete, the line may not have reached the core
         // that it is now wanted from.
         let finished = if free {
             start
-        } else {
+        } else if in_order {
             (start + latency).max(entry.written)
+        } else {
+            start + latency
         };
-        let arrives = entry.written;
+        let arrives = if in_order { entry.written } else { now };
         // A line that is on its way to a core is not taken from it before it has arrived.
         let takes = (start + plan.probe).max(arrives).min(finished);
         let kept = &mut self.kept;
@@ -484,7 +525,7 @@ impl Directory {
             Coherence::Directory => (self.machine.distance(self.machine.chip_of(core), home), 0),
             Coherence::Bus => (0, self.bus_busy),
         };
-        let (start, finished) = if self.free.contains_key(&line) {
+        let (start, finished) = if self.is_free(line) {
             (now, now)
         } else {
             let start = self.memories.serve(home, now.max(bus_free));

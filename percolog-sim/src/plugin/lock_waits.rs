@@ -9,6 +9,11 @@
 //! lock uses it next at the instruction that releases it. So was what lies between two uses of a word if the thread has slept
 //! in the kernel for that word.
 //!
+//! *What the lock guards* costs nothing, either, from the use that gets it to the one that releases it. Which one that is, those show who
+//! wait: when one of them has got the lock, the last write to its word by another thread was the release.
+//!
+//! *Other lines* are asked for at the time that it would be, so that threads which the lock kept apart meet there.
+//!
 //! *Limits.* A lock of several words (a lock for readers and writers) is spared the waiting for each of them, and not what lies
 //! between a use of one and a use of another. An event, a flag that is read at one place until it is set, would be taken for a lock
 //! if it lay in a line of one.
@@ -20,6 +25,35 @@ use crate::model::{Bytes, Ticks};
 use crate::plugin::access::{Site, by_line};
 use crate::plugin::simulator::Simulator;
 
+/// How much rarer than the commonest release another one may be.
+const RARELY: u64 = 16;
+
+/// The last writes to a line, by two threads.
+#[derive(Debug, Default)]
+pub(crate) struct Writes([Option<(usize, Bytes, u64)>; 2]);
+
+impl Writes {
+    fn note(&mut self, thread: usize, bytes: Bytes, place: u64) {
+        let new = Some((thread, bytes, place));
+        if self.0[0].is_some_and(|(last, ..)| last != thread) {
+            self.0[1] = self.0[0];
+        }
+        self.0[0] = new;
+    }
+
+    fn by_another(&self, thread: usize, bytes: Bytes) -> Option<u64> {
+        let other = self.0.iter().flatten().find(|(other, ..)| *other != thread);
+        other
+            .filter(|(_, written, _)| overlap(*written, bytes))
+            .map(|(_, _, place)| *place)
+    }
+}
+
+fn overlap(one: Bytes, other: Bytes) -> bool {
+    let ends = |bytes: Bytes| bytes.offset.saturating_add(bytes.size);
+    one.offset < ends(other) && other.offset < ends(one)
+}
+
 /// A use of a free line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Use {
@@ -28,14 +62,15 @@ pub(crate) struct Use {
     place: u64,
     /// Whether the thread has waited in the kernel since, for that word.
     has_slept: bool,
+    /// If it was not the first try to get the lock: the instruction of the last write by another thread before it.
+    behind: Option<u64>,
     /// When, by the clock that the thread would have.
     ahead: Ticks,
 }
 
 impl Use {
     fn is_of(&self, line: u64, bytes: Bytes) -> bool {
-        let ends = |bytes: Bytes| bytes.offset.saturating_add(bytes.size);
-        self.line == line && self.bytes.offset < ends(bytes) && bytes.offset < ends(self.bytes)
+        self.line == line && overlap(self.bytes, bytes)
     }
 }
 
@@ -51,17 +86,25 @@ impl Simulator {
             return;
         }
         let me = self.current();
+        let writes = self.lock_writes.entry(line).or_default();
         let thread = &mut self.threads[me];
         let last = thread.used_lock.filter(|last| last.is_of(line, bytes));
-        if let Some(last) = last
-            && (last.has_slept || last.place == site.place)
-        {
+        let again = last.filter(|last| last.has_slept || last.place == site.place);
+        if let Some(last) = again {
             thread.lead = now.saturating_sub(last.ahead);
+        } else if let Some(place) = thread.used_lock.and_then(|last| last.behind) {
+            // It had got the lock.
+            *self.releases.entry(place).or_default() += 1;
+        }
+        let behind = again.and_then(|_| writes.by_another(me, bytes));
+        if site.writes() {
+            writes.note(me, bytes, site.place);
         }
         thread.used_lock = Some(Use {
             line,
             bytes,
             place: site.place,
+            behind,
             has_slept: false,
             ahead: now.saturating_sub(thread.lead),
         });
@@ -80,6 +123,17 @@ impl Simulator {
         {
             last.has_slept = true;
         }
+    }
+
+    /// Whether the thread that has the turn has a lock that is free, as far as that is known.
+    pub(crate) fn has_lock(&self) -> bool {
+        let Some(last) = self.threads[self.current()].used_lock else {
+            return false;
+        };
+        // Another instruction may have been taken for a release, now and then.
+        let most = self.releases.values().max().copied().unwrap_or(0);
+        let count = self.releases.get(&last.place).copied().unwrap_or(0);
+        most > 0 && count < most.div_ceil(RARELY)
     }
 
     /// A thread goes on at `now` because the thread that has the turn has done something at that time.

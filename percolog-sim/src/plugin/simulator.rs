@@ -9,6 +9,8 @@
 use std::ptr;
 use std::sync::atomic::{AtomicPtr, Ordering};
 
+use std::collections::HashMap;
+
 use crate::model::{Core, Directory, Rights, Ticks};
 use crate::plugin::arrivals;
 use crate::plugin::baton;
@@ -18,6 +20,7 @@ use crate::plugin::functions::Functions;
 use crate::plugin::futex::Futexes;
 use crate::plugin::guest::Guest;
 use crate::plugin::hot::HOT;
+use crate::plugin::lock_waits::Writes;
 use crate::plugin::processes::Process;
 use crate::plugin::region::Part;
 use crate::plugin::report::{self, Ending, Tally};
@@ -86,6 +89,10 @@ pub(crate) struct Simulator {
     pub(crate) unordered: u64,
     /// The latest time of any thread.
     latest: Ticks,
+    /// Who wrote to locks that are free.
+    pub(crate) lock_writes: HashMap<u64, Writes>,
+    /// The instructions that released them, and how often.
+    pub(crate) releases: HashMap<u64, u64>,
     not_reproducible: Vec<&'static str>,
     unsimulated: Vec<String>,
     pub(crate) finished: bool,
@@ -129,7 +136,13 @@ impl Simulator {
         HOT.set_line_size(machine.line_size);
         let mut simulator = Box::new(Simulator {
             schedule: Schedule::new(cores, machine.time_slice, machine.costs.switch),
-            directory: Directory::new(machine.clone()),
+            directory: {
+                let mut directory = Directory::new(machine.clone());
+                if settings.free_waits {
+                    directory.allow_any_order();
+                }
+                directory
+            },
             threads: Vec::new(),
             futexes: Futexes::default(),
             processes: vec![Process::first(Guest::new(&settings))],
@@ -151,6 +164,8 @@ impl Simulator {
             forced: 0,
             unordered: 0,
             latest: 0,
+            lock_writes: HashMap::new(),
+            releases: HashMap::new(),
             not_reproducible: Vec::new(),
             unsimulated: Vec::new(),
             finished: false,

@@ -426,6 +426,10 @@ pub(crate) fn demangled(name: &str) -> String {
 pub(crate) fn full_name(name: &str) -> String {
     // Symbol versions (`environ@@GLIBC_2.2.5`) say nothing here.
     let plain = name.split("@@").next().unwrap_or(name);
+    if !plain.starts_with('_') {
+        // A variable of C called `c` is no `char`.
+        return plain.to_owned();
+    }
     addr2line::demangle_auto(plain.into(), None).into_owned()
 }
 
@@ -461,6 +465,9 @@ mod tests {
         );
         assert_eq!(demangled("_ZN3foo3barEv"), "foo::bar()");
         assert_eq!(demangled("environ@@GLIBC_2.2.5"), "environ");
+        for plain in ["c", "l", "i", "x", "main", "_exit", "St"] {
+            assert_eq!(demangled(plain), plain);
+        }
         assert_eq!(demangled("counter"), "counter");
         assert_eq!(demangled(&"x".repeat(500)).chars().count(), LONGEST);
     }

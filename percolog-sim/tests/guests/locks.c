@@ -24,7 +24,7 @@ struct lock {
 static struct lock locks[MOST];
 static struct {
     long sum;
-} __attribute__((aligned(64))) data[MOST];
+} __attribute__((aligned(64))) data[MOST], guarded[MOST][1];
 
 // A lock and a condition in one line, as Rust's standard library has them.
 static struct {
@@ -32,6 +32,11 @@ static struct {
     // Waiting, in use, or over.
     int there, taken, over;
 } __attribute__((aligned(64))) slot;
+
+// What another lock does not help.
+static struct {
+    long count;
+} __attribute__((aligned(64))) for_all;
 
 static pthread_barrier_t together;
 static char kind;
@@ -45,6 +50,8 @@ static void work(int steps) {
 static void enter(struct lock *lock) {
     switch (kind) {
     case 'm':
+    case 'g':
+    case 'a':
         pthread_mutex_lock(&lock->mutex);
         break;
     case 'p':
@@ -72,6 +79,8 @@ static void enter(struct lock *lock) {
 static void leave(struct lock *lock) {
     switch (kind) {
     case 'm':
+    case 'g':
+    case 'a':
         pthread_mutex_unlock(&lock->mutex);
         break;
     case 'p':
@@ -123,12 +132,21 @@ static void tell_all(void) {
 static void *changes(void *number) {
     long me = (long)number;
     struct lock *lock = &locks[own ? me : 0];
+    // What a lock for all guards is there for all, too: more than a line.
+    int guards = kind == 'g' ? 1 : 0;
+    long first = kind == 'g' && !own ? 0 : me;
     pthread_barrier_wait(&together);
     for (int round = 0; round < rounds; round++) {
         work(outside);
+        for (int other = 0; kind == 'a' && other < 8; other++) {
+            __atomic_fetch_add(&for_all.count, 1, __ATOMIC_RELAXED);
+        }
         enter(lock);
         work(inside);
-        data[me].sum += round;
+        data[first].sum += round;
+        for (int more = 0; more < guards; more++) {
+            guarded[first][more].sum++;
+        }
         leave(lock);
     }
     return 0;
@@ -183,6 +201,8 @@ int main(int count, char **arguments) {
     for (int number = 0; number < MOST; number++) {
         switch (kind) {
         case 'm':
+        case 'g':
+        case 'a':
             pthread_mutex_init(&locks[number].mutex, 0);
             break;
         case 'p':
@@ -202,9 +222,11 @@ int main(int count, char **arguments) {
     if (condition) {
         produce();
     }
-    long sum = 0;
     for (int number = 0; number < threads; number++) {
         pthread_join(handles[number], 0);
+    }
+    long sum = 0;
+    for (int number = 0; number < threads; number++) {
         sum += data[number].sum;
     }
     printf("%ld\n", sum);

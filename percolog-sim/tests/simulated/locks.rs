@@ -11,7 +11,8 @@ use percolog_sim::run::{Run, Simulation, available};
 use percolog_sim::what_if;
 
 /// Threads and rounds of the guest.
-const THREADS: usize = 6;
+const FEW: usize = 6;
+const MANY: usize = 16;
 const ROUNDS: usize = 60;
 
 struct Guest(Program);
@@ -32,9 +33,15 @@ impl Guest {
 
     /// Runs it with so many steps outside and inside of a lock of this kind, one for all or one for each.
     fn run(&self, simulation: &Simulation, kind: &str, outside: u32, own: bool) -> Run {
-        let inside = if kind == "c" { 3000 } else { 100 };
+        let threads = if matches!(kind, "g" | "a") { MANY } else { FEW };
+        let inside = match kind {
+            "c" => 3000,
+            "g" => 20,
+            "a" => 50,
+            _ => 100,
+        };
         let numbers = [
-            THREADS.to_string(),
+            threads.to_string(),
             ROUNDS.to_string(),
             kind.to_owned(),
             outside.to_string(),
@@ -59,10 +66,10 @@ impl Guest {
     }
 }
 
-fn simulation() -> Simulation {
+fn simulation(threads: usize) -> Simulation {
     let machine = machine::built_in("opteron-48")
         .expect("it is built in")
-        .with_cores(THREADS)
+        .with_cores(threads)
         .expect("it has as many");
     Simulation::new(machine).capture(true).timeout(PATIENCE)
 }
@@ -72,11 +79,19 @@ fn a_lock_that_is_never_held_is_worth_what_a_lock_for_each_thread_is() {
     let Some(guest) = Guest::compile() else {
         return;
     };
-    let simulation = simulation();
     let elapsed = |run: &Run| run.main().expect("it ran").elapsed as f64;
-    // pthread_mutex, pthread_spinlock, a ticket lock, a lock that backs off.
-    for kind in ["m", "p", "t", "b"] {
-        for outside in [50, 400] {
+    // pthread_mutex; the same with data that it guards for all, or with a counter beside it that all add to; pthread_spinlock, a ticket
+    // lock, a lock that backs off.
+    for (kind, threads) in [
+        ("m", FEW),
+        ("g", MANY),
+        ("a", MANY),
+        ("p", FEW),
+        ("t", FEW),
+        ("b", FEW),
+    ] {
+        let simulation = simulation(threads);
+        for outside in [100, 400] {
             let (foretold, is_lock) = guest.foretold(&simulation, kind, outside);
             let shared = elapsed(&guest.run(&simulation, kind, outside, false));
             let really = shared / elapsed(&guest.run(&simulation, kind, outside, true));
@@ -96,6 +111,6 @@ fn who_waits_for_what_another_makes_is_not_spared_that() {
         return;
     };
     // One thread makes, and waits until another has used it up: no lock is in their way.
-    let (foretold, _) = guest.foretold(&simulation(), "c", 3000);
+    let (foretold, _) = guest.foretold(&simulation(FEW), "c", 3000);
     assert!((0.8..1.2).contains(&foretold), "{foretold}");
 }

@@ -74,6 +74,11 @@ impl Ground {
         Ok(ground)
     }
 
+    /// A file of the workspace.
+    pub(crate) fn source(&self, path: &Path) -> PathBuf {
+        self.root.join(path)
+    }
+
     /// A file in the folder.
     pub(crate) fn path(&self, name: &str) -> PathBuf {
         self.folder.join(name)

@@ -48,6 +48,9 @@ pub(super) struct Confirmed {
     pub(super) foretold: f64,
     /// How many times as fast it was.
     pub(super) really: f64,
+    /// How many times as fast it was on two threads of the machine that the results were made on.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(super) measured: Option<f64>,
 }
 
 impl Kept {

@@ -4,6 +4,7 @@
 //! Each run leaves in `results/worst-lines.json` the command, what it cost, the first screen of the report, and its worst lines. The page
 //! is made of that file alone, so that programs can be run one by one.
 
+mod fixes;
 mod ground;
 mod kept;
 mod memcached;
@@ -19,6 +20,7 @@ use anyhow::{Context, Result, bail};
 
 use crate::process;
 use crate::workspace::Workspace;
+use fixes::FIXES;
 use ground::{Ground, Guest};
 use kept::{Kept, Record};
 use pairs::PAIRS;
@@ -65,6 +67,14 @@ pub(crate) fn command(workspace: &Workspace, names: &[String], render: bool) -> 
             });
             ended(program.name, result, begin);
         }
+        for fix in FIXES.iter().filter(|fix| wanted(fix.name)) {
+            let begin = Instant::now();
+            let result = fixes::run(&ground, fix).and_then(|confirmed| {
+                kept.what_ifs.insert(fix.name.to_owned(), confirmed);
+                kept.write(&path)
+            });
+            ended(fix.name, result, begin);
+        }
         for pair in PAIRS.iter().filter(|pair| wanted(pair.name)) {
             let begin = Instant::now();
             let result = pairs::run(&ground, pair).and_then(|confirmed| {
@@ -84,7 +94,9 @@ pub(crate) fn command(workspace: &Workspace, names: &[String], render: bool) -> 
 /// What can be named on the command line.
 fn known_names() -> impl Iterator<Item = &'static str> {
     let programs = PROGRAMS.iter().map(|program| program.name);
-    programs.chain(PAIRS.iter().map(|pair| pair.name))
+    programs
+        .chain(PAIRS.iter().map(|pair| pair.name))
+        .chain(FIXES.iter().map(|fix| fix.name))
 }
 
 /// Runs one program, and says what came of it.

@@ -89,7 +89,7 @@ pub(crate) const PROGRAMS: [Program; 10] = [
         source: "[RocksDB's wiki, Block Cache](https://github.com/facebook/rocksdb/wiki/Block-Cache)",
         expected: Expected::One(&["LRUCacheShard", "lru_cache"]),
         story: "The worst line holds the mutex of the cache's only shard, the next the shard's counters and the head of its list.",
-        guest: |ground| rocksdb(ground, "0"),
+        guest: |ground| rocksdb(ground, "0", "lru_cache"),
     },
     Program {
         name: "python",
@@ -202,7 +202,8 @@ fn go(ground: &Ground) -> Result<Guest> {
     ]))
 }
 
-pub(super) fn rocksdb(ground: &Ground, shard_bits: &str) -> Result<Guest> {
+pub(super) fn rocksdb(ground: &Ground, shard_bits: &str, cache: &str) -> Result<Guest> {
+    let cache = format!("--cache_type={cache}");
     let shards = format!("--cache_numshardbits={shard_bits}");
     ground.needs("db_bench", "rocksdb-tools")?;
     let _ = fs::remove_dir_all(ground.path("db"));
@@ -231,6 +232,7 @@ pub(super) fn rocksdb(ground: &Ground, shard_bits: &str) -> Result<Guest> {
         "--threads=48",
         "--cache_size=67108864",
         &shards,
+        &cache,
         "--progress_reports=false",
     ]);
     Ok(Guest::of(&read))

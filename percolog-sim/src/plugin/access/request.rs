@@ -20,11 +20,19 @@ impl Simulator {
         let me = self.current();
         let mut lost = std::mem::take(&mut self.threads[me].losers);
         lost.clear();
-        let outcome = self
-            .directory
-            .access(core, line, access, now, |core, left| {
-                lost.push((core, left))
-            });
+        // A thread that leads its clock asks when it would have asked.
+        let lead = self.threads[me].lead;
+        if self.settings.free_waits {
+            self.directory.set_all_free(self.has_lock());
+        }
+        let outcome = self.directory.access(
+            core,
+            line,
+            access,
+            now.saturating_sub(lead),
+            |core, left| lost.push((core, left)),
+        );
+        let outcome = outcome.later_by(lead);
         self.lose(&lost, line, outcome.takes);
         self.lose_others(outcome.takes);
         self.charge(outcome.finished.saturating_sub(now));
