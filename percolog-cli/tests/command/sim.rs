@@ -213,7 +213,7 @@ fn a_result_becomes_a_report() {
         "written by 2 cores",
         "--sweep 1,2,4,…,48",
         "at 0x1000",
-        "not modelled: the capacity",
+        "not modelled: the bandwidth of memory and links",
     ] {
         assert!(report.contains(part), "{report} lacks {part}");
     }

@@ -140,6 +140,9 @@ impl Directory {
             *way = way.with(true);
             return;
         }
+        // Who has room to spare is not asked to tell of uses: that would only change in which order cores come.
+        let empty = ways.iter().filter(|way| **way == Way::EMPTY).count();
+        let is_filling = empty <= WAYS / 2;
         let victim = loop {
             let at = usize::from(*hand);
             *hand = ((at + 1) % WAYS) as u8;
@@ -149,7 +152,7 @@ impl Directory {
                     .filter(|&line| has_holder(&self.table, &self.machine, chip, line))
             };
             let ahead = &mut ways[(at + WAYS / 2) % WAYS];
-            if ahead.is_used() {
+            if is_filling && ahead.is_used() {
                 *ahead = ahead.with(false);
                 if let Some(passed) = there(*ahead) {
                     let left = &mut self.capacity.left;
