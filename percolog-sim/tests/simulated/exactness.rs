@@ -480,9 +480,10 @@ fn what_a_chip_has_no_room_for_comes_from_memory_again() {
     // 32 KiB each: both fit, or one does.
     let (large, small, apart) = (rounds(1, 128), rounds(1, 48), rounds(2, 48));
     let all = (2 * ROUND * (ROUNDS - 1)) as u64;
-    assert!(unlimited == 0 && large < all / 20, "{unlimited}, {large}");
+    assert!(unlimited == 0 && large < all / 6, "{unlimited}, {large}");
     assert!(small > all / 2, "{small} of {all}");
-    assert!(apart < all / 20, "{apart} of {all}");
+    // Some sets have more than their share.
+    assert!(apart < all / 6, "{apart} of {all}");
 }
 
 #[test]
