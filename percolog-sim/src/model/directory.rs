@@ -291,7 +291,7 @@ impl Directory {
         let pair = line ^ 1;
         let wanted = self.machine.adjacent_line_prefetch
             && self.rights_at(core, pair, now) == Rights::None
-            && ![line, pair].iter().any(|line| self.free.contains_key(line));
+            && ![line, pair].iter().any(|line| self.is_free(*line));
         wanted.then(|| {
             let outcome = self.request(core, pair, Access::Read, now, lost);
             let nobody_waits = Outcome {
@@ -378,7 +378,7 @@ impl Directory {
     /// one core has touched, 40 more and an eighth of a byte a core above 64 for the others, 17
     /// a place for each page, and 8 for each line that the caches of a chip hold, where that is limited.
     pub fn bytes(&self) -> usize {
-        self.bytes_of_caches()
+        self.capacity.bytes()
             + self.table.bytes()
             + self.homes.capacity() * (size_of::<(u64, u16)>() + 1)
     }
@@ -436,8 +436,8 @@ impl Directory {
         };
         let home = self.home(core, line);
         let plan = Plan::new(&self.machine, self.table.shared(index), core, home, writes);
+        let free = self.is_free(line);
         let entry = self.table.shared_mut(index);
-        let free = self.all_free || self.free.contains_key(&line);
         let occupied = plan.latency * Ticks::from(plan.occupancy) / Ticks::from(Occupancy::FULL);
         let in_order = self.served.is_none();
         let mut start = match &mut self.served {

@@ -90,6 +90,8 @@ macro_rules! loop_of {
                 _mm_lfence();
                 asm!(
                     "mov r10, rbx",
+                    // QEMU ends a block where a page does: no loop is longer than this.
+                    ".p2align 8",
                     "2:",
                     ".rept {times}",
                     $code,
@@ -304,9 +306,10 @@ fn each_class_of_instructions_costs_what_the_machine_file_says() {
         for class in &CLASSES {
             let cycles = found.get(class.name);
             let expected = class.expected.difference(&machine.costs) * ROUNDS / TICKS_PER_CYCLE;
-            // The clock shows whole cycles, and was looked at four times.
+            // The clock shows whole cycles, and was looked at four times; and the first round is in a block with what stands
+            // before the loop, so that it takes at most a round more or less.
             assert!(
-                cycles.abs_diff(expected) <= 2,
+                cycles.abs_diff(expected) <= 2 + expected / ROUNDS,
                 "{} on {name}: {cycles} cycles for {TIMES}, not {expected}",
                 class.name
             );

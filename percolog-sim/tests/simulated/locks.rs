@@ -1,13 +1,9 @@
 //! What is foretold of a program if nobody ever held its lock, and what becomes of it with a lock for each thread.
 
-use std::path::Path;
-use std::process::Command;
-
 use crate::common::PATIENCE;
 use crate::common::program::Program;
-use crate::common::skip::is_here;
 use percolog_sim::machine;
-use percolog_sim::run::{Run, Simulation, available};
+use percolog_sim::run::{Run, Simulation};
 use percolog_sim::what_if;
 
 /// Threads and rounds of the guest.
@@ -18,19 +14,6 @@ const ROUNDS: usize = 60;
 struct Guest(Program);
 
 impl Guest {
-    /// Compiles the program; nothing if that is not possible here.
-    fn compile() -> Option<Guest> {
-        if !is_here(available()) {
-            return None;
-        }
-        let compiler = |_: &Path| {
-            let mut compiler = Command::new("cc");
-            compiler.args(["-O1", "-pthread"]);
-            compiler
-        };
-        Program::compile("tests/guests/locks.c", compiler).map(Guest)
-    }
-
     /// Runs it with so many steps outside and inside of a lock of this kind, one for all or one for each.
     fn run(&self, simulation: &Simulation, kind: &str, outside: u32, own: bool) -> Run {
         let threads = if matches!(kind, "g" | "a") { MANY } else { FEW };
@@ -76,7 +59,7 @@ fn simulation(threads: usize) -> Simulation {
 
 #[test]
 fn a_lock_that_is_never_held_is_worth_what_a_lock_for_each_thread_is() {
-    let Some(guest) = Guest::compile() else {
+    let Some(guest) = Program::guest("locks.c").map(Guest) else {
         return;
     };
     let elapsed = |run: &Run| run.main().expect("it ran").elapsed as f64;
@@ -107,7 +90,7 @@ fn a_lock_that_is_never_held_is_worth_what_a_lock_for_each_thread_is() {
 
 #[test]
 fn who_waits_for_what_another_makes_is_not_spared_that() {
-    let Some(guest) = Guest::compile() else {
+    let Some(guest) = Program::guest("locks.c").map(Guest) else {
         return;
     };
     // One thread makes, and waits until another has used it up: no lock is in their way.

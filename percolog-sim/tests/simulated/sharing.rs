@@ -1,14 +1,10 @@
 //! What is said of the inside of a line, true or false sharing, and what becomes of a program if a line costs nothing.
 
-use std::path::Path;
-use std::process::Command;
-
 use crate::common::PATIENCE;
 use crate::common::program::Program;
-use crate::common::skip::is_here;
 use percolog_sim::machine;
 use percolog_sim::report::{LineSummary, Verdict};
-use percolog_sim::run::{Free, Run, Simulation, available};
+use percolog_sim::run::{Free, Run, Simulation};
 use percolog_sim::what_if::{self, Incomparable};
 
 /// What the guest calls the line.
@@ -21,19 +17,6 @@ const OPERATIONS: u64 = 8 * 400;
 struct Guest(Program);
 
 impl Guest {
-    /// Compiles the program; nothing if that is not possible here.
-    fn compile() -> Option<Guest> {
-        if !is_here(available()) {
-            return None;
-        }
-        let compiler = |_: &Path| {
-            let mut compiler = Command::new("cc");
-            compiler.args(["-O1", "-pthread"]);
-            compiler
-        };
-        Program::compile("tests/guests/sharing.c", compiler).map(Guest)
-    }
-
     fn run(&self, simulation: &Simulation, how: &str) -> Run {
         let run = simulation
             .run(&self.0.path, [how])
@@ -63,7 +46,7 @@ fn the_line(run: &Run) -> LineSummary {
 
 #[test]
 fn sharing_is_told_from_being_neighbours() {
-    let Some(guest) = Guest::compile() else {
+    let Some(guest) = Program::guest("sharing.c").map(Guest) else {
         return;
     };
     for (how, verdict) in [
@@ -85,7 +68,7 @@ fn sharing_is_told_from_being_neighbours() {
 
 #[test]
 fn a_lock_is_shared_truly_but_what_it_protects_may_come_for_nothing() {
-    let Some(guest) = Guest::compile() else {
+    let Some(guest) = Program::guest("sharing.c").map(Guest) else {
         return;
     };
     let line = the_line(&guest.run(&simulation(), "lock"));
@@ -107,7 +90,7 @@ fn a_lock_is_shared_truly_but_what_it_protects_may_come_for_nothing() {
 
 #[test]
 fn spans_say_which_core_uses_which_bytes() {
-    let Some(guest) = Guest::compile() else {
+    let Some(guest) = Program::guest("sharing.c").map(Guest) else {
         return;
     };
     let line = the_line(&guest.run(&simulation(), "packed"));
@@ -122,7 +105,7 @@ fn spans_say_which_core_uses_which_bytes() {
 
 #[test]
 fn a_free_line_costs_time_and_nothing_else() {
-    let Some(guest) = Guest::compile() else {
+    let Some(guest) = Program::guest("sharing.c").map(Guest) else {
         return;
     };
     let paid = guest.run(&simulation(), "counter");
@@ -148,7 +131,7 @@ fn a_free_line_costs_time_and_nothing_else() {
 
 #[test]
 fn lines_are_freed_by_label_variable_and_address() {
-    let Some(guest) = Guest::compile() else {
+    let Some(guest) = Program::guest("sharing.c").map(Guest) else {
         return;
     };
     let address = the_line(&guest.run(&simulation(), "counter")).address;
@@ -183,7 +166,7 @@ fn lines_are_freed_by_label_variable_and_address() {
 
 #[test]
 fn what_if_names_the_gain_of_the_line_that_is_in_the_way() {
-    let Some(guest) = Guest::compile() else {
+    let Some(guest) = Program::guest("sharing.c").map(Guest) else {
         return;
     };
     let simulation = simulation();

@@ -130,9 +130,10 @@ pub(super) const FIXES: [Fix; 12] = [
 impl Fix {
     /// What is looked at: not how the threads come to be.
     fn repeats(&self) -> &'static str {
-        match self.file.contains('.') {
-            true => "repeat",
-            false => "main.repeat",
+        if self.file.contains('.') {
+            "repeat"
+        } else {
+            "main.repeat"
         }
     }
 }

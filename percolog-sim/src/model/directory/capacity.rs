@@ -94,7 +94,8 @@ impl Capacity {
         self.sets > 0
     }
 
-    fn bytes(&self) -> usize {
+    /// About how many bytes it takes to know.
+    pub(super) fn bytes(&self) -> usize {
         let there = self.chips.iter().flatten();
         there
             .map(|sets| sets.ways.capacity() * size_of::<Way>() + sets.hands.capacity())
@@ -120,11 +121,6 @@ impl Directory {
     /// What became of other lines by the last accesses; each is told once.
     pub fn next_left(&mut self) -> Option<Left> {
         self.capacity.left.pop_front()
-    }
-
-    /// About how many bytes it takes to know what is in the caches.
-    pub(super) fn bytes_of_caches(&self) -> usize {
-        self.capacity.bytes()
     }
 
     /// The chip of `core` has got `line`, for which there must be room. Called when the holders are noted.
@@ -212,7 +208,7 @@ impl Directory {
                 owner_left && matches!(was, State::Modified | State::Owned)
             }
         };
-        if is_written_back && !self.free.contains_key(&line) {
+        if is_written_back && !self.is_free(line) {
             let core = (chip * self.machine.cores_per_chip) as Core;
             let home = self.home(core, line);
             // Nobody waits for it.
@@ -229,7 +225,7 @@ impl Directory {
         written: Ticks,
         now: Ticks,
     ) -> Outcome {
-        if self.machine.coherence == Coherence::Bus && !self.free.contains_key(&line) {
+        if self.machine.coherence == Coherence::Bus && !self.is_free(line) {
             self.bus_busy = now.max(self.bus_busy) + ticks(self.machine.bus.into());
         }
         let outcome = self.cold(core, line, writes, now);

@@ -1,6 +1,7 @@
 //! Programs that are compiled for a test.
 
-use crate::common::skip::skip;
+use crate::common::skip::{is_here, skip};
+use percolog_sim::run::available;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use tempfile::TempDir;
@@ -13,6 +14,19 @@ pub(crate) struct Program {
 }
 
 impl Program {
+    /// Compiles a program in C of `tests/guests` that is to be simulated; nothing where either is not possible.
+    #[track_caller]
+    pub(crate) fn guest(source: &str) -> Option<Program> {
+        if !is_here(available()) {
+            return None;
+        }
+        Program::compile(&format!("tests/guests/{source}"), |_| {
+            let mut compiler = Command::new("cc");
+            compiler.args(["-O1", "-pthread"]);
+            compiler
+        })
+    }
+
     /// Compiles this file of the package. `compiler` is started with `-o`, the program and the source behind its own arguments; it is
     /// told the folder. Where it is not here, the test is skipped.
     #[track_caller]
