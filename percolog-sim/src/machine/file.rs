@@ -60,6 +60,8 @@ struct Topology {
     cores_per_chip: usize,
     links: Option<Vec<[usize; 2]>>,
     chips_per_package: Option<usize>,
+    #[serde(default = "one")]
+    threads_per_core: usize,
     #[serde(default)]
     last_level_cache_kib: u64,
 }
@@ -101,6 +103,7 @@ struct Cycles {
     switch: f64,
     #[serde(default)]
     interrupt: f64,
+    smt_slowdown: Option<f64>,
 }
 
 #[derive(Default, Deserialize)]
@@ -127,6 +130,10 @@ impl Default for Scheduling {
             time_slice_us: 1000,
         }
     }
+}
+
+fn one() -> usize {
+    1
 }
 
 fn default_line_size() -> u64 {
@@ -177,6 +184,12 @@ impl File {
 "topology: {chips} chips of {cores_per_chip} cores; a machine has 1 to {MAX_CORES} cores"
 )
         })?;
+        let threads = self.topology.threads_per_core;
+        if !(1..=MAX_CORES / cores).contains(&threads) {
+            return Err(format!(
+                "topology.threads_per_core {threads}: must be at least 1, and of {cores} cores at most {MAX_CORES} in all"
+            ));
+        }
         let cycles = |field: &str, cycles: f64| ticks_of(&format!("costs.{field}"), cycles);
         let locked = cycles("locked", self.costs.locked)?;
         let plain = match (self.costs.plain, self.costs.width) {
@@ -209,6 +222,7 @@ impl File {
             cores,
             chips,
             cores_per_chip,
+            threads_per_core: threads,
             hops: self.topology.hops()?,
             megahertz: self.megahertz,
             line_size: self.line_size,
@@ -248,6 +262,7 @@ impl File {
                 syscall: cycles("syscall", self.costs.syscall)?,
                 switch: cycles("switch", self.costs.switch)?,
                 interrupt: cycles("interrupt", self.costs.interrupt)?,
+                smt_slowdown: smt_slowdown(threads, self.costs.smt_slowdown)?,
             },
             time_slice: u64::from(self.scheduling.time_slice_us)
                 * u64::from(self.megahertz)
@@ -342,6 +357,26 @@ fn share(field: &str, share: f64) -> Result<u16, String> {
         Err(format!(
             "occupancy.{field} {share}: must be from 0 (home free at once) to 1 (until all is done)"
         ))
+    }
+}
+
+/// In 1/256.
+fn smt_slowdown(threads: usize, slowdown: Option<f64>) -> Result<u32, String> {
+    match (threads, slowdown) {
+        (1, None) => Ok(Costs::ALONE),
+        (1, Some(_)) => Err(
+            "costs.smt_slowdown: there is one thread a core; leave it out, or give topology.threads_per_core"
+                .to_owned(),
+        ),
+        (_, None) => Err(format!(
+            "costs.smt_slowdown: must say how many times as long instructions take while all {threads} threads of a core execute"
+        )),
+        (_, Some(slowdown)) if (1.0..=threads as f64).contains(&slowdown) => {
+            Ok((slowdown * f64::from(Costs::ALONE)).round() as u32)
+        }
+        (_, Some(slowdown)) => Err(format!(
+            "costs.smt_slowdown {slowdown}: must be 1 to {threads}, which is one thread after the other"
+        )),
     }
 }
 

@@ -1,6 +1,6 @@
 //! What of a machine is modelled, and what is not.
 
-use crate::model::{Coherence, Machine, Stores, TICKS_PER_CYCLE, Units};
+use crate::model::{Coherence, Costs, Machine, Stores, TICKS_PER_CYCLE, Units};
 use serde::Serialize;
 
 /// A part of real machines.
@@ -25,12 +25,10 @@ pub fn not_modelled(machine: &Machine) -> Vec<&'static str> {
         (false, Coherence::Directory) => Some("the bandwidth of memory and links"),
     };
     let capacity = (machine.last_level_cache == 0).then_some("the capacity of caches");
-    let never = [
-        "simultaneous multithreading",
-        "reordering within a core",
-        "what the kernel does",
-    ];
-    capacity.into_iter().chain(bandwidth).chain(never).collect()
+    let threads = (machine.threads_per_core == 1).then_some("simultaneous multithreading");
+    let never = ["reordering within a core", "what the kernel does"];
+    let capacity = capacity.into_iter().chain(bandwidth);
+    capacity.chain(threads).chain(never).collect()
 }
 
 /// The parts of a machine that decide how a program scales, and what the model makes of them.
@@ -80,6 +78,13 @@ pub fn modelled(machine: &Machine) -> Vec<Modelled> {
         "all instructions take the same".to_owned()
     } else {
         "a block takes as long as its busiest".to_owned()
+    };
+    let threads = match machine.threads_per_core {
+        1 => "one a core".to_owned(),
+        threads => format!(
+            "{threads}, all at once {:.2} times as slow",
+            f64::from(machine.costs.smt_slowdown) / f64::from(Costs::ALONE)
+        ),
     };
     vec![
         part(
@@ -148,7 +153,12 @@ pub fn modelled(machine: &Machine) -> Vec<Modelled> {
             machine.last_level_cache > 0,
             caches,
         ),
-        never("hardware threads of a core", "a core is a core"),
+        part(
+            "hardware threads of a core",
+            "topology.threads_per_core",
+            machine.threads_per_core > 1,
+            threads,
+        ),
         never("other prefetchers, TLBs", "nothing comes early or late"),
         never("mispredictions, overlap of misses", "a block has one cost"),
         never("the kernel's own lines", "a call has a cost"),

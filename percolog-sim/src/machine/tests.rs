@@ -1,5 +1,7 @@
 use super::*;
-use crate::model::{Coherence, MAX_CORES, Occupancy, Protocol, Stores, TICKS_PER_CYCLE, Units};
+use crate::model::{
+    Coherence, Costs, MAX_CORES, Occupancy, Protocol, Stores, TICKS_PER_CYCLE, Units,
+};
 use serde_json::{Value, json};
 
 const PAIR: &str = r#"
@@ -120,7 +122,7 @@ fn fields_arrive() {
 /// A file that leaves nothing out.
 fn with_options() -> String {
     PAIR
-        .replace("links = [[0, 1]]", "chips_per_package = 1\nlast_level_cache_kib = 6144")
+        .replace("links = [[0, 1]]", "chips_per_package = 1\nthreads_per_core = 2\nlast_level_cache_kib = 6144")
         .replace("transfer = [100, 200]", "transfer = [100, 200, 300]\nbus = 9\nmemory_occupancy = 8\ninvalidate_per_sharer = 3")
         .replace("memory = [150, 250]", "memory = [150, 250, 350]")
         .replace(
@@ -128,7 +130,7 @@ fn with_options() -> String {
             "protocol = \"mesi\"\ncoherence = \"bus\"\nstores = \"buffered(56)\"\nchip_directory = true\nadjacent_line_prefetch = true\nline_size = 128\npage_size = 65536",
         )
         .replace("plain = 0.0625", "width = 6")
-        + "interrupt = 4000\n[scheduling]\ntime_slice_us = 5\n\
+        + "interrupt = 4000\nsmt_slowdown = 1.6\n[scheduling]\ntime_slice_us = 5\n\
            [units]\nload = 0.5\nstore = 1\nbranch = 2\nmultiply = 3\ndivide = 17\nfloat = 0.25\nfloat_divide = 5\n"
 }
 
@@ -158,6 +160,10 @@ fn options_are_read() {
         (4000 * TICKS_PER_CYCLE, true)
     );
     assert_eq!(machine.time_slice, 5 * 2000 * 16);
+    assert_eq!(
+        (machine.threads_per_core, machine.costs.smt_slowdown),
+        (2, 410)
+    );
     assert_eq!(machine.last_level_cache, 6 << 20);
     // A sixth of a cycle is no number of ticks: whoever needs one number is told the next.
     assert_eq!((machine.costs.width, machine.costs.plain), (6, 3));
@@ -175,6 +181,7 @@ fn options_are_read() {
     );
     let plain = read(PAIR).unwrap().machine.costs;
     assert_eq!((plain.width, plain.units), (0, Units::default()));
+    assert_eq!(plain.smt_slowdown, Costs::ALONE);
 }
 
 #[test]
@@ -197,6 +204,21 @@ fn every_error_says_where_and_how_to_go_on() {
             "megahertz = 2000",
             "megahertz = 0",
             &["megahertz 0", "at least 1"],
+        ),
+        (
+            "chips = 2",
+            "threads_per_core = 0\nchips = 2",
+            &["topology.threads_per_core 0", "at least 1"],
+        ),
+        (
+            "chips = 2",
+            "threads_per_core = 2\nchips = 2",
+            &["costs.smt_slowdown", "all 2 threads"],
+        ),
+        (
+            "plain = 0.0625",
+            "plain = 0.0625\nsmt_slowdown = 1.5",
+            &["costs.smt_slowdown", "topology.threads_per_core"],
         ),
         ("megahertz = 2000", "megahertz 2000", &["line 5"]),
         (

@@ -22,6 +22,7 @@ impl Machine {
             cores,
             chips,
             cores_per_chip,
+            threads_per_core,
             hops,
             megahertz,
             line_size,
@@ -60,6 +61,7 @@ impl Machine {
             syscall,
             switch,
             interrupt,
+            smt_slowdown,
         } = costs;
         let Units {
             load,
@@ -88,11 +90,12 @@ impl Machine {
             .collect::<Vec<_>>()
             .join(";");
         let mut text = String::new();
-        let pairs: [(&str, &dyn Display); 42] = [
+        let pairs: [(&str, &dyn Display); 44] = [
             ("name", name),
             ("cores", cores),
             ("chips", chips),
             ("cores_per_chip", cores_per_chip),
+            ("threads_per_core", threads_per_core),
             ("hops", &hops),
             ("megahertz", megahertz),
             ("line_size", line_size),
@@ -129,6 +132,7 @@ impl Machine {
             ("costs.syscall", syscall),
             ("costs.switch", switch),
             ("costs.interrupt", interrupt),
+            ("costs.smt_slowdown", smt_slowdown),
             ("time_slice", time_slice),
             ("stores", &stores),
         ];
@@ -151,6 +155,7 @@ impl Machine {
             cores: lines.number("cores")?,
             chips: lines.number("chips")?,
             cores_per_chip: lines.number("cores_per_chip")?,
+            threads_per_core: lines.number("threads_per_core")?,
             hops: {
                 let rows = lines.take("hops")?;
                 rows.split(';')
@@ -205,6 +210,7 @@ impl Machine {
                 syscall: lines.number("costs.syscall")?,
                 switch: lines.number("costs.switch")?,
                 interrupt: lines.number("costs.interrupt")?,
+                smt_slowdown: lines.number("costs.smt_slowdown")?,
             },
             time_slice: lines.number("time_slice")?,
             stores: match lines.take("stores")? {
@@ -273,6 +279,8 @@ mod tests {
         let mut machine = Machine::flat("two words", 5);
         machine.chips = 2;
         machine.cores_per_chip = 3;
+        machine.threads_per_core = 2;
+        machine.costs.smt_slowdown = 300;
         machine.hops = vec![vec![0, 1], vec![1, 0]];
         machine.transfer = vec![11, 12];
         machine.memory = vec![13, 14, 15];
@@ -310,6 +318,8 @@ mod tests {
                 next += 1;
                 if key == "costs.width" {
                     "costs.width 7\n".to_owned()
+                } else if key == "costs.smt_slowdown" {
+                    format!("{line}\n")
                 } else if key.starts_with("costs.")
                     || key.starts_with("units.")
                     || key == "bus"

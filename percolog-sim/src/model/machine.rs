@@ -74,6 +74,14 @@ pub struct Costs {
     pub switch: Ticks,
     /// An interrupt that another core sends: what the interrupted one loses, and how long the sender waits for all of them.
     pub interrupt: Ticks,
+    /// How many times as long instructions take while all hardware threads of their core execute, in 1/256
+    /// ([`Costs::ALONE`]: as long as alone).
+    pub smt_slowdown: u32,
+}
+
+impl Costs {
+    /// A hardware thread that nothing slows down.
+    pub const ALONE: u32 = 256;
 }
 
 /// For how long an instruction keeps the unit busy that executes it, in [`Ticks`]; 0: it is never waited for. A stretch of
@@ -107,6 +115,8 @@ pub struct Machine {
     pub chips: usize,
     /// How many cores each chip has: core `c` is on chip `c / cores_per_chip`.
     pub cores_per_chip: usize,
+    /// How many hardware threads each core has, which share its caches.
+    pub threads_per_core: usize,
     /// `hops[a][b]`: how far chip `b` is from chip `a`; 0 on the diagonal.
     pub hops: Vec<Vec<u8>>,
     /// Cycles in a microsecond.
@@ -161,6 +171,7 @@ impl Machine {
             cores,
             chips: 1,
             cores_per_chip: cores,
+            threads_per_core: 1,
             hops: vec![vec![0]],
             megahertz: 1000,
             line_size: 64,
@@ -194,10 +205,22 @@ impl Machine {
                 syscall: ticks(100),
                 switch: ticks(1000),
                 interrupt: 0,
+                smt_slowdown: Costs::ALONE,
             },
             time_slice: ticks(1_000_000),
             stores: Stores::Blocking,
         }
+    }
+
+    /// How many hardware threads it has: what Linux calls processors.
+    pub fn processors(&self) -> usize {
+        self.cores * self.threads_per_core
+    }
+
+    /// The core that a hardware thread belongs to. The first threads of all cores come first, then the second ones, as firmware
+    /// numbers them.
+    pub fn core_of(&self, processor: Core) -> Core {
+        (usize::from(processor) % self.cores) as Core
     }
 
     /// The chip that `core` is on.
@@ -221,10 +244,14 @@ impl Machine {
     /// chips of the described machine are; nothing becomes slower than its slowest path.
     ///
     /// # Errors
-    /// If `cores` is 0 or more than [`MAX_CORES`].
+    /// If `cores` is 0, or there are more than [`MAX_CORES`] hardware threads.
     pub fn with_cores(mut self, cores: usize) -> Result<Machine, String> {
-        if cores == 0 || cores > MAX_CORES {
-            return Err(format!("{cores} cores: a machine has 1 to {MAX_CORES}"));
+        let most = MAX_CORES / self.threads_per_core;
+        if cores == 0 || cores > most {
+            return Err(match self.threads_per_core {
+                1 => format!("{cores} cores: a machine has 1 to {most}"),
+                threads => format!("{cores} cores of {threads} threads: a machine has 1 to {most}"),
+            });
         }
         let far = self.diameter();
         let chips = cores.div_ceil(self.cores_per_chip);
@@ -270,6 +297,18 @@ impl Machine {
             // Else a loop that waits for another thread would never let time pass.
             return Err(format!(
                 "costs: {width} instructions at a time, or {plain} ticks each: time must pass"
+            ));
+        }
+        let threads = self.threads_per_core;
+        if threads == 0 || cores * threads > MAX_CORES {
+            return Err(format!(
+                "threads_per_core {threads}: must be at least 1, and of {cores} cores at most {MAX_CORES} in all"
+            ));
+        }
+        let slowdown = self.costs.smt_slowdown as usize;
+        if !(Costs::ALONE as usize..=Costs::ALONE as usize * threads).contains(&slowdown) {
+            return Err(format!(
+                "smt_slowdown {slowdown}/256: must be at least 256/256, and not more than {threads} threads take one after the other"
             ));
         }
         if cores_per_chip == 0 {
@@ -405,6 +444,26 @@ mod tests {
     }
 
     #[test]
+    fn the_second_threads_of_all_cores_come_after_the_first() {
+        let mut machine = ladder();
+        machine.threads_per_core = 2;
+        machine.costs.smt_slowdown = 400;
+        assert_eq!(machine.check(), Ok(()));
+        assert_eq!(machine.processors(), 12);
+        assert_eq!(
+            [0, 5, 6, 11].map(|processor| machine.core_of(processor)),
+            [0, 5, 0, 5]
+        );
+        let few = machine.clone().with_cores(3).unwrap();
+        assert_eq!((few.processors(), few.core_of(4)), (6, 1));
+        let error = machine.with_cores(MAX_CORES).unwrap_err();
+        assert!(
+            error.contains("1024 cores of 2 threads: a machine has 1 to 512"),
+            "{error}"
+        );
+    }
+
+    #[test]
     fn impossible_numbers_of_cores_are_refused() {
         assert!(ladder().with_cores(0).unwrap_err().contains("0 cores"));
         assert!(
@@ -418,10 +477,13 @@ mod tests {
     #[test]
     fn each_check_names_its_field() {
         type Spoil = fn(&mut Machine);
-        let wrong: [(&str, Spoil); 16] = [
+        let wrong: [(&str, Spoil); 19] = [
             ("name", |m| m.name = "a\nb".to_owned()),
             ("cores 0", |m| m.cores = 0),
             ("cores_per_chip", |m| m.cores_per_chip = 0),
+            ("threads_per_core 0", |m| m.threads_per_core = 0),
+            ("threads_per_core 200", |m| m.threads_per_core = 200),
+            ("smt_slowdown 257", |m| m.costs.smt_slowdown = 257),
             ("chips 2", |m| m.chips = 2),
             ("hops", |m| m.hops.truncate(2)),
             ("hops: chip 1 is 1", |m| m.hops[1][1] = 1),

@@ -89,6 +89,9 @@ pub const TICKS_PER_CYCLE: u64 = 16;
 /// A core of the described machine, from 0.
 pub type Core = u16;
 
+/// The number of a hardware thread, which Linux calls a processor.
+pub type Processor = u16;
+
 /// The most cores a machine may have.
 pub const MAX_CORES: usize = 1024;
 

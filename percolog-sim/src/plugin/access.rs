@@ -265,7 +265,8 @@ impl Simulator {
     /// An access that may go on, to a line whose uses are looked at.
     fn hit(&mut self, site: &'static Site, address: u64) {
         let me = self.current();
-        let Some(core) = self.threads[me].core else {
+        let thread = &self.threads[me];
+        let (Some(core), Some(processor)) = (thread.core, thread.processor) else {
             return;
         };
         let inside = self.tally.inside(me);
@@ -273,7 +274,7 @@ impl Simulator {
         for (number, bytes) in by_line(address, site.size.into()) {
             let line = self.line(number);
             if !self.tally.used(core, line, bytes, site.writes(), inside) {
-                self.tables.trust(&self.spaces, core, process, line);
+                self.tables.trust(&self.spaces, processor, process, line);
             }
         }
     }
@@ -293,6 +294,7 @@ impl Simulator {
         // Of an access that it was let go with.
         thread.answer = None;
         let wants = site.wants();
+        self.pace();
         loop {
             let answer = self.threads[me].answer.take();
             let watched = match &answer {
@@ -306,8 +308,9 @@ impl Simulator {
             self.read_messages();
             if let Some(outcome) = answer {
                 let now = self.now() - Ticks::from(site.ahead);
+                self.take_from_siblings(line, site.writes(), now);
                 self.use_for_lock(line, bytes, site, now);
-                self.install_here(line, site.ahead, watched);
+                self.install_here(line, wants, site.ahead, watched);
                 self.answered(outcome.event, site, line, registers, state);
                 return Gate::Open;
             }
@@ -328,10 +331,16 @@ impl Simulator {
             };
             self.look_at_part(now);
             if self.part.is_skipping() {
-                match self.skip_access(core, line, now, state) {
+                match self.skip_access(line, now, state) {
                     Some(gate) => return gate,
                     None => continue,
                 }
+            }
+            if let Some(comes) = self.comes_to_sibling(core, line) {
+                if self.wait_until(comes, state) == Gate::LetGo {
+                    return Gate::LetGo;
+                }
+                continue;
             }
             let horizon = self.schedule.horizon();
             let is_first = horizon.is_none_or(|horizon| (now, me) < horizon);
@@ -361,13 +370,14 @@ impl Simulator {
                 let near =
                     horizon.is_some_and(|(time, _)| lead > 0 && now <= time.saturating_add(lead));
                 if is_first || near {
+                    self.take_from_siblings(line, site.writes(), now);
                     self.threads[me].uses = Some(line).filter(|_| !keeps);
                     self.directory.used(core, line);
                     self.use_for_lock(line, bytes, site, now);
                     let inside = self.tally.inside(me);
                     let watched = self.tally.used(core, line, bytes, site.writes(), inside);
                     let care = wanted || contended || self.spares_waiting(line);
-                    self.install(core, line, held, care, watched);
+                    self.install(core, line, self.noted(held, wants), care, watched);
                     self.hold_after(site, line, false);
                     self.update_limit();
                     return Gate::Open;
@@ -599,6 +609,7 @@ impl Simulator {
         let held = self.directory.rights(core, line);
         // QEMU may report also what was looked at before.
         let known = self.threads[me].uses == Some(line);
+        self.take_from_siblings(line, is_store, self.now());
         if held == Rights::Write || (held == Rights::Read && !is_store) || known {
             self.directory.used(core, line);
             let inside = self.tally.inside(me);
@@ -615,7 +626,12 @@ impl Simulator {
         let _ = self.request(core, line, access, place, now);
         if let Some(outcome) = self.threads[me].answer.take() {
             let watched = self.come(line, bytes, is_store, &outcome);
-            self.install_here(line, 0, watched);
+            let did = if is_store {
+                Rights::Write
+            } else {
+                Rights::Read
+            };
+            self.install_here(line, did, 0, watched);
         }
         self.update_limit();
     }

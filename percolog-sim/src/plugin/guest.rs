@@ -1,6 +1,6 @@
 //! What the guest sees of the machine: the described one, not the host.
 
-use crate::model::{Core, CoreSet, Machine};
+use crate::model::{CoreSet, Machine, Processor};
 use crate::plugin::files::Redirects;
 use crate::plugin::follow::Emulator;
 use crate::plugin::memory;
@@ -85,7 +85,7 @@ impl Guest {
 
 /// Bytes in a mask of the machine's processors: whole words.
 fn mask_length(machine: &Machine) -> u64 {
-    machine.cores.div_ceil(64) as u64 * 8
+    machine.processors().div_ceil(64) as u64 * 8
 }
 
 /// The thread that a call means by its number; 0 is the caller.
@@ -104,7 +104,7 @@ pub(crate) fn get_affinity(sim: &Simulator, call: &Call) -> Step {
     };
     let machine = &sim.settings.machine;
     let length = length as u32 as u64;
-    if length * 8 < machine.cores as u64 || !length.is_multiple_of(8) {
+    if length * 8 < machine.processors() as u64 || !length.is_multiple_of(8) {
         return Step::Done(EINVAL);
     }
     let mask = mask(machine, sim.threads[thread].affinity.as_ref());
@@ -117,9 +117,9 @@ pub(crate) fn get_affinity(sim: &Simulator, call: &Call) -> Step {
 
 fn mask(machine: &Machine, set: Option<&CoreSet>) -> Vec<u8> {
     let mut mask = vec![0_u8; mask_length(machine) as usize];
-    for core in 0..machine.cores {
-        if set.is_none_or(|set| set.contains(core as Core)) {
-            mask[core / 8] |= 1 << (core % 8);
+    for processor in 0..machine.processors() {
+        if set.is_none_or(|set| set.contains(processor as Processor)) {
+            mask[processor / 8] |= 1 << (processor % 8);
         }
     }
     mask
@@ -136,13 +136,13 @@ pub(crate) fn set_affinity(sim: &mut Simulator, call: &Call) -> Step {
     if !memory::read(from, &mut bytes) {
         return Step::Done(EFAULT);
     }
-    let set: CoreSet = (0..sim.settings.machine.cores)
-        .filter(|core| {
+    let set: CoreSet = (0..sim.settings.machine.processors())
+        .filter(|processor| {
             bytes
-                .get(core / 8)
-                .is_some_and(|byte| byte & 1 << (core % 8) != 0)
+                .get(processor / 8)
+                .is_some_and(|byte| byte & 1 << (processor % 8) != 0)
         })
-        .map(|core| core as Core)
+        .map(|processor| processor as Processor)
         .collect();
     if set.is_empty() {
         return Step::Done(EINVAL);
@@ -154,25 +154,36 @@ pub(crate) fn set_affinity(sim: &mut Simulator, call: &Call) -> Step {
         return Step::Done(0);
     }
     let state = &mut sim.threads[thread];
-    let stays = state.core.is_none_or(|core| set.contains(core));
+    let stays = state
+        .processor
+        .is_none_or(|processor| set.contains(processor));
     state.affinity = Some(set);
     if !stays {
-        // It leaves its core, and is ready for another at once.
+        // It leaves its processor, and is ready for another at once.
         sim.sleep(Sleep::Time, Some(now));
     }
     Step::Done(0)
 }
 
-fn current_core(sim: &Simulator) -> Core {
-    sim.threads[sim.current()].core.unwrap_or(0)
+fn current_processor(sim: &Simulator) -> Processor {
+    sim.threads[sim.current()].processor.unwrap_or(0)
+}
+
+/// The processor and the chip on which the thread that has the turn runs.
+pub(crate) fn here(sim: &Simulator) -> (u32, u32) {
+    let processor = current_processor(sim);
+    let machine = &sim.settings.machine;
+    (
+        processor.into(),
+        machine.chip_of(machine.core_of(processor)) as u32,
+    )
 }
 
 /// `getcpu`: chips are nodes.
 pub(crate) fn getcpu(sim: &Simulator, call: &Call) -> Step {
     let [core_to, chip_to, ..] = call.arguments;
-    let core = current_core(sim);
-    let chip = sim.settings.machine.chip_of(core) as u32;
-    let written = [(core_to, u32::from(core)), (chip_to, chip)]
+    let (processor, chip) = here(sim);
+    let written = [(core_to, processor), (chip_to, chip)]
         .iter()
         .all(|&(to, number)| to == 0 || memory::write(to, &number.to_le_bytes()));
     Step::Done(if written { 0 } else { EFAULT })
@@ -202,7 +213,7 @@ pub(crate) fn cpuid(sim: &Simulator, leaf: u32, subleaf: u32, regs: &mut Registe
     let found = RESULTS.map(|register| regs.get(register) as u32);
     let shown = identity(
         &sim.settings.machine,
-        current_core(sim),
+        current_processor(sim),
         leaf,
         subleaf,
         found,
@@ -212,24 +223,36 @@ pub(crate) fn cpuid(sim: &Simulator, leaf: u32, subleaf: u32, regs: &mut Registe
     }
 }
 
-/// What `cpuid` says on a core, given what the emulator says. Features stay: they are what the emulator can do.
-fn identity(machine: &Machine, core: Core, leaf: u32, subleaf: u32, found: [u32; 4]) -> [u32; 4] {
+/// What `cpuid` says on a processor, given what the emulator says. Features stay: they are what the emulator can do.
+fn identity(
+    machine: &Machine,
+    processor: Processor,
+    leaf: u32,
+    subleaf: u32,
+    found: [u32; 4],
+) -> [u32; 4] {
     /// The highest leaf that is shown: frequencies.
     const LAST: u32 = 0x16;
     let [mut eax, mut ebx, mut ecx, mut edx] = found;
     let per_chip = machine.cores_per_chip.min(machine.cores) as u32;
-    // Numbers of cores within a chip take so many bits of an APIC number.
-    let bits = per_chip.next_power_of_two().trailing_zeros();
+    let threads = machine.threads_per_core as u32;
+    let all = per_chip * threads;
+    // Numbers of threads within a core, and of both within a chip, take so many bits of an APIC number.
+    let thread_bits = threads.next_power_of_two().trailing_zeros();
+    let bits = thread_bits + per_chip.next_power_of_two().trailing_zeros();
+    let core = machine.core_of(processor);
     let chip = machine.chip_of(core) as u32;
-    let apic = (chip << bits) | (u32::from(core) - chip * machine.cores_per_chip as u32);
+    let in_chip = u32::from(core) - chip * machine.cores_per_chip as u32;
+    let thread = u32::from(processor) / machine.cores as u32;
+    let apic = (chip << bits) | (in_chip << thread_bits) | thread;
     match leaf {
         0 => eax = eax.max(LAST),
         1 => {
             const HYPER_THREADING: u32 = 1 << 28;
             let line = (machine.line_size / 8).min(255) as u32;
-            ebx = (apic & 0xff) << 24 | per_chip.min(255) << 16 | line << 8 | ebx & 0xff;
+            ebx = (apic & 0xff) << 24 | all.min(255) << 16 | line << 8 | ebx & 0xff;
             // "More than one logical processor in a package".
-            edx = if per_chip > 1 {
+            edx = if all > 1 {
                 edx | HYPER_THREADING
             } else {
                 edx & !HYPER_THREADING
@@ -237,7 +260,7 @@ fn identity(machine: &Machine, core: Core, leaf: u32, subleaf: u32, found: [u32;
         }
         4 if eax & 31 != 0 => {
             let level = eax >> 5 & 7;
-            let sharing = if level < 3 { 1 } else { per_chip };
+            let sharing = if level < 3 { threads } else { all };
             eax = (per_chip - 1).min(63) << 26 | (sharing - 1).min(4095) << 14 | eax & 0x3fff;
             ebx = ebx & !0xfff | (machine.line_size - 1).min(0xfff) as u32;
         }
@@ -245,8 +268,8 @@ fn identity(machine: &Machine, core: Core, leaf: u32, subleaf: u32, found: [u32;
             const THREADS: u32 = 1;
             const CORES: u32 = 2;
             (eax, ebx, ecx) = match subleaf {
-                0 => (0, 1, THREADS << 8),
-                1 => (bits, per_chip, CORES << 8 | 1),
+                0 => (thread_bits, threads, THREADS << 8),
+                1 => (bits, all, CORES << 8 | 1),
                 _ => (0, 0, subleaf & 0xff),
             };
             edx = apic;
@@ -255,14 +278,14 @@ fn identity(machine: &Machine, core: Core, leaf: u32, subleaf: u32, found: [u32;
         // The time-stamp counter's frequency, as a multiple of one of 1 MHz.
         0x15 => [eax, ebx, ecx, edx] = [1, machine.megahertz, 1_000_000, 0],
         0x16 => [eax, ebx, ecx, edx] = [machine.megahertz, machine.megahertz, 100, 0],
-        0x8000_0001 if per_chip > 1 => {
+        0x8000_0001 if all > 1 && threads == 1 => {
             /// AMD's "the package's logical processors are cores, not threads of one".
             const CORES_NOT_THREADS: u32 = 2;
             ecx |= CORES_NOT_THREADS;
         }
         // The time-stamp counter runs at one rate in all states.
         0x8000_0007 => edx |= 1 << 8,
-        0x8000_0008 => ecx = ecx & !0xf0ff | bits << 12 | (per_chip - 1).min(255),
+        0x8000_0008 => ecx = ecx & !0xf0ff | bits << 12 | (all - 1).min(255),
         _ => {}
     }
     [eax, ebx, ecx, edx]
@@ -297,6 +320,23 @@ mod tests {
             assert_eq!((ebx >> 24, ebx >> 16 & 0xff, edx >> 28 & 1), (apic, 6, 1));
             assert_eq!(ebx >> 8 & 0xff, 8, "flushes 64 bytes");
         }
+    }
+
+    #[test]
+    fn the_threads_of_a_core_have_neighbouring_numbers() {
+        let mut machine = machine();
+        machine.threads_per_core = 2;
+        let topology = |processor, level| identity(&machine, processor, 0xb, level, [0; 4]);
+        for core in 0..48 {
+            let [shift, two, _, apic] = topology(core, 0);
+            assert_eq!((shift, two), (1, 2));
+            assert_eq!(topology(core + 48, 0)[3], apic + 1);
+            let [shift, twelve, ..] = topology(core + 48, 1);
+            assert_eq!((apic >> shift, twelve), (u32::from(core) / 6, 12));
+        }
+        let cache = |level: u32| identity(&machine, 0, 4, 0, [level << 5 | 1, 63, 0, 0])[0];
+        assert_eq!([cache(1), cache(3)].map(|eax| eax >> 14 & 0xfff), [1, 11]);
+        assert_eq!(identity(&machine, 0, 0x8000_0001, 0, [0; 4])[2], 0);
     }
 
     #[test]

@@ -50,6 +50,12 @@ impl Table {
         }
     }
 
+    /// Whether it may do any of this to the line, looked at or not.
+    pub(crate) fn has(&self, line: u64, rights: u64) -> bool {
+        let entry = self.0[line as usize % PLACES];
+        entry >> SHIFT == line && entry & (rights | rights << WATCHED) != 0
+    }
+
     /// Forgets what the core may do to the line.
     pub(crate) fn forget(&mut self, line: u64) {
         let entry = &mut self.0[line as usize % PLACES];

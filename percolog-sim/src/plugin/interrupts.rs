@@ -3,6 +3,7 @@
 //!
 //! The kernel spares cores that have not used the memory; here all are interrupted that have a thread.
 
+use crate::model::Core;
 use crate::plugin::simulator::Simulator;
 use crate::plugin::syscalls::{Call, Step};
 
@@ -41,13 +42,13 @@ impl Simulator {
             return;
         }
         let mut is_alone = true;
+        let process = self.process();
         for core in 0..self.settings.machine.cores {
-            if let Some(thread) = self.schedule.thread_on(core as u16)
-                && thread != me
-                && self.threads[thread].process == self.process()
-            {
-                self.threads[thread].interrupted += cost;
-                is_alone = false;
+            for thread in self.schedule.threads_on(core as Core) {
+                if thread != me && self.threads[thread].process == process {
+                    self.threads[thread].interrupted += cost;
+                    is_alone = false;
+                }
             }
         }
         if !is_alone {

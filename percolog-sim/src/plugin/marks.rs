@@ -33,7 +33,7 @@ pub(crate) fn mark(simulator: &mut Simulator, call: &Call) -> i64 {
             let place = simulator.place(first);
             simulator.tally.label(place, length, name);
         }
-        CORE if first < simulator.settings.machine.cores as u64 => {
+        CORE if first < simulator.settings.machine.processors() as u64 => {
             simulator.bind(CoreSet::only(first as Core));
         }
         _ => return -EINVAL,

@@ -61,6 +61,7 @@ pub(crate) mod repeated;
 pub(crate) mod report;
 pub(crate) mod schedule;
 pub(crate) mod settings;
+pub(crate) mod siblings;
 pub(crate) mod simulator;
 pub(crate) mod spaces;
 pub(crate) mod spin;

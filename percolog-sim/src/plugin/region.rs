@@ -10,7 +10,7 @@
 //! it, where a function begins, or at the beginning of a block. A thread that waits for its turn meanwhile goes
 //! over to the translation that counts when it has it next, at the end of its block.
 
-use crate::model::{Core, Machine, TICKS_PER_CYCLE, Ticks};
+use crate::model::{Machine, TICKS_PER_CYCLE, Ticks};
 use crate::plugin::hot::{self, HOT};
 use crate::plugin::kind::{self, Kind};
 use crate::plugin::report::Ending;
@@ -173,18 +173,15 @@ impl Simulator {
 
     /// An access in a part that is skipped: it is made at once, unless the thread has been running for long.
     /// Nothing if it has to be looked at again.
-    pub(crate) fn skip_access(
-        &mut self,
-        core: Core,
-        line: u64,
-        now: Ticks,
-        state: *const u64,
-    ) -> Option<Gate> {
+    pub(crate) fn skip_access(&mut self, line: u64, now: Ticks, state: *const u64) -> Option<Gate> {
         let others = self.schedule.horizon();
         if others.is_none_or(|(time, _)| now <= time.saturating_add(TURN)) {
             let process = self.process();
             let rights = hot::READ | hot::WRITE;
-            self.tables.set(&self.spaces, core, process, line, rights);
+            if let Some(processor) = self.threads[self.current()].processor {
+                self.tables
+                    .set(&self.spaces, processor, process, line, rights);
+            }
             self.part.looked_at += 1;
             self.update_limit();
             return Some(Gate::Open);

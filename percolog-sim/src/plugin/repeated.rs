@@ -59,7 +59,7 @@ extern "C" fn accessed(vcpu: c_uint, info: u32, address: u64, data: *mut c_void)
     // SAFETY: the caller has the turn.
     let simulator = unsafe { simulator() };
     if before.is_multiple_of(repeated.accesses) {
-        simulator.charge(repeated.cost);
+        simulator.work(repeated.cost);
         HOT.count_instruction();
     }
     if let Some((number, bytes)) = by_line(address, qemu::size(info)).next() {

@@ -1,13 +1,14 @@
-//! Which thread has which core, and which is next.
+//! Which thread has which processor, and which is next.
 //!
-//! A pure data structure: it knows simulated time only. A thread with a core waits in `ready` for its turn, ordered by
+//! A processor is what Linux calls so: a core, or one of its hardware threads. A pure data structure: it knows simulated time
+//! only. A thread with a processor waits in `ready` for its turn, ordered by
 //! the time at which it wants to go on; equal times are ordered by the threads' numbers, so that a run is repeatable.
-//! More threads than cores share them by a time slice: a thread whose slice is over gives its core to the one that has
+//! More threads than processors share them by a time slice: a thread whose slice is over gives its processor to the one that has
 //! waited longest.
 
 use std::collections::{BTreeSet, VecDeque};
 
-use crate::model::{Core, CoreSet, Ticks};
+use crate::model::{Core, CoreSet, Processor, Ticks};
 use crate::plugin::thread::{Sleep, State, Thread, Woken};
 
 /// What is to happen next.
@@ -25,16 +26,19 @@ pub(crate) enum Next {
 }
 
 #[derive(Clone, Debug, Default)]
-struct CoreState {
+struct Seat {
     thread: Option<usize>,
     last: Option<usize>,
     free_at: Ticks,
 }
 
-/// Cores, the threads on them, and the threads that want one.
+/// Processors, the threads on them, and the threads that want one.
 #[derive(Debug)]
 pub(crate) struct Schedule {
-    cores: Vec<CoreState>,
+    /// The first hardware thread of each core, then the second one of each, and so on.
+    seats: Vec<Seat>,
+    /// How many cores there are.
+    cores: usize,
     ready: BTreeSet<(Ticks, usize)>,
     timers: BTreeSet<(Ticks, usize)>,
     waiting: VecDeque<usize>,
@@ -56,10 +60,11 @@ pub(crate) struct Change {
 }
 
 impl Schedule {
-    /// Cores that nobody has yet.
-    pub(crate) fn new(cores: usize, slice: Ticks, switch: Ticks) -> Self {
+    /// So many cores of so many hardware threads, which nobody has yet.
+    pub(crate) fn new(cores: usize, threads: usize, slice: Ticks, switch: Ticks) -> Self {
         Schedule {
-            cores: vec![CoreState::default(); cores],
+            seats: vec![Seat::default(); cores * threads],
+            cores,
             ready: BTreeSet::new(),
             timers: BTreeSet::new(),
             waiting: VecDeque::new(),
@@ -85,9 +90,15 @@ impl Schedule {
         }
     }
 
-    /// The thread that has this core.
-    pub(crate) fn thread_on(&self, core: Core) -> Option<usize> {
-        self.cores[usize::from(core)].thread
+    /// The threads that have this core: one for each of its hardware threads at most.
+    pub(crate) fn threads_on(&self, core: Core) -> impl Iterator<Item = usize> + '_ {
+        let seats = self.seats[usize::from(core)..].iter();
+        seats.step_by(self.cores).filter_map(|seat| seat.thread)
+    }
+
+    /// Whether cores have several hardware threads.
+    pub(crate) fn has_siblings(&self) -> bool {
+        self.seats.len() > self.cores
     }
 
     /// Whether a thread wants a core and has none.
@@ -95,31 +106,32 @@ impl Schedule {
         !self.waiting.is_empty()
     }
 
-    /// Gives a thread a core from `at` on, or lets it wait for one. Returns whether it has one.
+    /// Gives a thread a processor from `at` on, or lets it wait for one. Returns whether it has one.
     pub(crate) fn place(&mut self, threads: &mut [Thread], thread: usize, at: Ticks) -> bool {
         let wanted = &threads[thread];
-        let allowed = |core: usize| {
+        let allowed = |seat: usize| {
             wanted
                 .affinity
                 .as_ref()
-                .is_none_or(|set| set.contains(core as Core))
+                .is_none_or(|set| set.contains(seat as Processor))
         };
-        let free = |core: usize| self.cores[core].thread.is_none() && allowed(core);
-        let last = wanted.core.map(usize::from).filter(|&core| free(core));
-        // A core whose clock is not ahead delays nobody; among these the lowest, so that a run is repeatable.
+        let free = |seat: usize| self.seats[seat].thread.is_none() && allowed(seat);
+        let last = wanted.processor.map(usize::from).filter(|&seat| free(seat));
+        // One whose clock is not ahead delays nobody; among these the lowest, so that a run is repeatable, and threads come to
+        // cores of their own first.
         let chosen = last
             .or_else(|| {
-                (0..self.cores.len()).find(|&core| free(core) && self.cores[core].free_at <= at)
+                (0..self.seats.len()).find(|&seat| free(seat) && self.seats[seat].free_at <= at)
             })
             .or_else(|| {
-                (0..self.cores.len())
-                    .filter(|&core| free(core))
-                    .min_by_key(|&core| (self.cores[core].free_at, core))
+                (0..self.seats.len())
+                    .filter(|&seat| free(seat))
+                    .min_by_key(|&seat| (self.seats[seat].free_at, seat))
             });
         threads[thread].time = threads[thread].time.max(at);
         match chosen {
-            Some(core) => {
-                self.seat(threads, thread, core);
+            Some(seat) => {
+                self.seat(threads, thread, seat);
                 true
             }
             None => {
@@ -131,8 +143,9 @@ impl Schedule {
         }
     }
 
-    fn seat(&mut self, threads: &mut [Thread], thread: usize, core: usize) {
-        let slot = &mut self.cores[core];
+    fn seat(&mut self, threads: &mut [Thread], thread: usize, seat: usize) {
+        let core = (seat % self.cores) as Core;
+        let slot = &mut self.seats[seat];
         let mut time = threads[thread].time.max(slot.free_at);
         if slot.last.is_some_and(|last| last != thread) {
             time += self.switch;
@@ -140,14 +153,15 @@ impl Schedule {
         slot.thread = Some(thread);
         slot.last = Some(thread);
         let thread_state = &mut threads[thread];
-        thread_state.core = Some(core as Core);
+        thread_state.processor = Some(seat as Processor);
+        thread_state.core = Some(core);
         thread_state.time = time;
         thread_state.since = time;
         thread_state.slice_end = time + self.slice;
         thread_state.evicted = false;
         self.changes.push(Change {
             thread,
-            core: Some(core as Core),
+            core: Some(core),
             at: time,
         });
         self.make_ready(threads, thread, time);
@@ -195,13 +209,13 @@ impl Schedule {
         self.make_ready(threads, thread, key);
     }
 
-    /// A thread leaves its core at its own time; whoever has waited longest for this core gets it.
+    /// A thread leaves its processor at its own time; whoever has waited longest for this one gets it.
     pub(crate) fn leave(&mut self, threads: &mut [Thread], thread: usize) {
         self.unready(threads, thread);
-        let Some(core) = threads[thread].core.map(usize::from) else {
+        let Some(seat) = threads[thread].processor.map(usize::from) else {
             return;
         };
-        if self.cores[core].thread != Some(thread) {
+        if self.seats[seat].thread != Some(thread) {
             return;
         }
         let state = &mut threads[thread];
@@ -211,17 +225,17 @@ impl Schedule {
             core: None,
             at: state.time,
         });
-        self.cores[core].thread = None;
-        self.cores[core].free_at = state.time;
+        self.seats[seat].thread = None;
+        self.seats[seat].free_at = state.time;
         state.state = State::Waiting;
         let next = self.waiting.iter().position(|&waiting| {
             threads[waiting]
                 .affinity
                 .as_ref()
-                .is_none_or(|set| set.contains(core as Core))
+                .is_none_or(|set| set.contains(seat as Processor))
         });
         if let Some(next) = next.and_then(|index| self.waiting.remove(index)) {
-            self.seat(threads, next, core);
+            self.seat(threads, next, seat);
         }
     }
 
@@ -316,9 +330,9 @@ impl Schedule {
         at: Ticks,
     ) {
         let state = &mut threads[thread];
-        let holds = |core: Core| self.cores[usize::from(core)].thread == Some(thread);
-        let has = state.core.filter(|&core| holds(core));
-        state.evicted = has.is_some_and(|core| !set.contains(core));
+        let holds = |seat: Processor| self.seats[usize::from(seat)].thread == Some(thread);
+        let has = state.processor.filter(|&seat| holds(seat));
+        state.evicted = has.is_some_and(|seat| !set.contains(seat));
         state.affinity = Some(set);
         if state.evicted && state.state == State::Spinning {
             let now = state.time.max(at);

@@ -81,6 +81,8 @@ pub(crate) struct Simulator {
     pub(crate) tables: Tables,
     /// The thread that has the turn.
     me: usize,
+    /// Until when what it has executed is counted as its siblings let it.
+    pub(crate) paced: Ticks,
     /// What is known of the next thread, while one is being made.
     expected: Option<Expected>,
     /// Accesses that were let go unsimulated because QEMU needed the thread.
@@ -135,7 +137,12 @@ impl Simulator {
         let cores = machine.cores;
         HOT.set_line_size(machine.line_size);
         let mut simulator = Box::new(Simulator {
-            schedule: Schedule::new(cores, machine.time_slice, machine.costs.switch),
+            schedule: Schedule::new(
+                cores,
+                machine.threads_per_core,
+                machine.time_slice,
+                machine.costs.switch,
+            ),
             directory: {
                 let mut directory = Directory::new(machine.clone());
                 if settings.free_waits {
@@ -158,8 +165,9 @@ impl Simulator {
             chaos: settings
                 .chaos
                 .then(|| Box::new(Chaos::new(settings.seed, machine.time_slice))),
-            tables: Tables::new(cores),
+            tables: Tables::new(cores, machine.threads_per_core),
             me: 0,
+            paced: 0,
             expected: None,
             forced: 0,
             unordered: 0,
@@ -192,9 +200,10 @@ impl Simulator {
         HOT.cycles()
     }
 
-    /// Adds to its clock.
+    /// It waits for so long.
     pub(crate) fn charge(&mut self, ticks: Ticks) {
         HOT.set_cycles(HOT.cycles() + ticks);
+        self.paced += ticks;
     }
 
     /// The latest time that any thread has reached.
@@ -317,6 +326,7 @@ impl Simulator {
 
     /// Notes the clock of the thread that has the turn.
     pub(crate) fn save(&mut self) {
+        self.pace();
         let now = HOT.cycles();
         self.threads[self.me].time = now;
         self.latest = self.latest.max(now);

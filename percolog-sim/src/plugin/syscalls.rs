@@ -269,7 +269,8 @@ pub(crate) fn before(sim: &mut Simulator, regs: &mut Registers, pc: u64) {
     let is_spared = call.number == n::FUTEX
         && sim.spares_waiting(sim.line(call.arguments[0] >> crate::plugin::hot::HOT.line_shift()));
     if !is_spared {
-        sim.charge(sim.settings.machine.costs.syscall);
+        sim.work(sim.settings.machine.costs.syscall);
+        sim.pace();
     }
     if call.number == n::RT_SIGRETURN {
         // It does not return to the block after it, but to where the signal came.

@@ -1,6 +1,6 @@
 //! What is known of a thread of the guest.
 
-use crate::model::{Core, CoreSet, Outcome, Rights, Ticks};
+use crate::model::{Core, CoreSet, Outcome, Processor, Rights, Ticks};
 use crate::plugin::access::Site;
 use crate::plugin::lock_waits::Use;
 use crate::plugin::registers::MOST as REGISTERS;
@@ -97,7 +97,9 @@ pub(crate) struct Thread {
     pub(crate) process: usize,
     /// The thread's number, in the host and in the guest.
     pub(crate) tid: i32,
-    /// The core that it has, or had last.
+    /// The processor that it has, or had last.
+    pub(crate) processor: Option<Processor>,
+    /// The core that this belongs to.
     pub(crate) core: Option<Core>,
     /// Its clock.
     pub(crate) time: Ticks,
@@ -187,6 +189,7 @@ impl Thread {
         Thread {
             process,
             tid: 0,
+            processor: None,
             core: None,
             time,
             state: State::Waiting,

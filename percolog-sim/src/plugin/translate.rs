@@ -288,14 +288,17 @@ extern "C" fn answered(vcpu: c_uint, question: &'static Question, state: *mut u6
     match std::mem::replace(&mut simulator.threads[me].fix, Fix::Nothing) {
         Fix::Nothing => {}
         Fix::Clock { core } => {
+            simulator.pace();
             let now =
                 CLOCK_BASE + (simulator.now() - question.ahead) / crate::model::TICKS_PER_CYCLE;
             registers.set(Register::Rax, now & 0xffff_ffff);
             registers.set(Register::Rdx, now >> 32);
             if core {
-                let core = simulator.threads[me].core.unwrap_or(0);
-                let chip = simulator.settings.machine.chip_of(core) as u64;
-                registers.set(Register::Rcx, u64::from(core) | (chip << 12));
+                let (processor, chip) = guest::here(simulator);
+                registers.set(
+                    Register::Rcx,
+                    u64::from(processor) | (u64::from(chip) << 12),
+                );
             }
         }
         Fix::Identity { leaf, subleaf } => guest::cpuid(simulator, leaf, subleaf, &mut registers),
@@ -320,6 +323,7 @@ extern "C" fn fenced(vcpu: c_uint, ahead: &'static Ticks, state: *mut u64) {
     let simulator = unsafe { simulator() };
     let me = simulator.current();
     if let Some(core) = simulator.threads[me].core {
+        simulator.pace();
         let now = simulator.now() - ahead;
         let done = simulator.directory.fence(core, now);
         simulator.charge(done - now);

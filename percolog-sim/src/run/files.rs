@@ -40,23 +40,25 @@ pub(super) fn write(machine: &Machine, folder: &Path) -> Result<Replaced, (PathB
 impl Files<'_> {
     fn processors(&mut self, machine: &Machine) -> Result<(), (PathBuf, io::Error)> {
         const AT: &str = "/sys/devices/system/cpu";
-        let all = format!("{}\n", list(0..machine.cores));
+        let all = format!("{}\n", list(0..machine.processors()));
         self.folder(AT)?;
         for name in ["online", "possible", "present"] {
             self.file(&format!("{AT}/{name}"), &all)?;
         }
         self.file(&format!("{AT}/offline"), "\n")?;
-        let last = machine.cores.saturating_sub(1);
+        let last = machine.processors().saturating_sub(1);
         self.file(&format!("{AT}/kernel_max"), &format!("{last}\n"))?;
-        for core in 0..machine.cores {
+        for processor in 0..machine.processors() {
+            let core = processor % machine.cores;
             let (chip, first, behind) = chip(machine, core);
-            let at = format!("{AT}/cpu{core}");
+            let at = format!("{AT}/cpu{processor}");
             let topology = format!("{at}/topology");
             self.folder(&at)?;
             self.folder(&topology)?;
-            let chip_list = format!("{}\n", list(first..behind));
-            let chip_mask = format!("{}\n", mask(first..behind, machine.cores));
-            let own_mask = format!("{}\n", mask(core..core + 1, machine.cores));
+            let chip_list = format!("{}\n", lists(machine, first..behind));
+            let chip_mask = format!("{}\n", mask(machine, first..behind));
+            let own_list = format!("{}\n", lists(machine, core..core + 1));
+            let own_mask = format!("{}\n", mask(machine, core..core + 1));
             for (name, text) in [
                 ("physical_package_id", format!("{chip}\n")),
                 ("die_id", "0\n".to_owned()),
@@ -65,9 +67,8 @@ impl Files<'_> {
                 ("core_siblings_list", chip_list),
                 ("package_cpus", chip_mask.clone()),
                 ("core_siblings", chip_mask),
-                // No simultaneous multithreading: a core is alone.
-                ("core_cpus_list", format!("{core}\n")),
-                ("thread_siblings_list", format!("{core}\n")),
+                ("core_cpus_list", own_list.clone()),
+                ("thread_siblings_list", own_list),
                 ("core_cpus", own_mask.clone()),
                 ("thread_siblings", own_mask),
             ] {
@@ -99,11 +100,11 @@ impl Files<'_> {
             self.folder(&at)?;
             self.file(
                 &format!("{at}/cpulist"),
-                &format!("{}\n", list(first..behind)),
+                &format!("{}\n", lists(machine, first..behind)),
             )?;
             self.file(
                 &format!("{at}/cpumap"),
-                &format!("{}\n", mask(first..behind, machine.cores)),
+                &format!("{}\n", mask(machine, first..behind)),
             )?;
             // In tenths of a local access, as firmware tells it.
             let distances: Vec<String> = (0..chips)
@@ -183,12 +184,24 @@ fn list(cores: std::ops::Range<usize>) -> String {
     }
 }
 
-/// The kernel's way to write a set: groups of 32 bits in hexadecimal, the highest first.
-fn mask(cores: std::ops::Range<usize>, all: usize) -> String {
+/// All hardware threads of some cores: `0-5,48-53`.
+fn lists(machine: &Machine, cores: std::ops::Range<usize>) -> String {
+    let of_thread = |thread| {
+        let before = thread * machine.cores;
+        list(before + cores.start..before + cores.end)
+    };
+    let lists: Vec<String> = (0..machine.threads_per_core).map(of_thread).collect();
+    lists.join(",")
+}
+
+/// The same in the kernel's way to write a set: groups of 32 bits in hexadecimal, the highest first.
+fn mask(machine: &Machine, cores: std::ops::Range<usize>) -> String {
     let mut text = String::new();
+    let all = machine.processors();
+    let contains = |processor| processor < all && cores.contains(&(processor % machine.cores));
     for group in (0..all.div_ceil(32).max(1)).rev() {
         let bits = (0..32)
-            .filter(|bit| cores.contains(&(group * 32 + bit)))
+            .filter(|bit| contains(group * 32 + bit))
             .fold(0_u32, |bits, bit| bits | 1 << bit);
         let comma = if text.is_empty() { "" } else { "," };
         let _ = write!(text, "{comma}{bits:08x}");
@@ -198,15 +211,17 @@ fn mask(cores: std::ops::Range<usize>, all: usize) -> String {
 
 fn cpuinfo(machine: &Machine) -> String {
     let mut text = String::new();
-    for core in 0..machine.cores {
+    for processor in 0..machine.processors() {
+        let core = processor % machine.cores;
         let (chip, first, behind) = chip(machine, core);
         let line = machine.line_size;
-        let (siblings, id, megahertz) = (behind - first, core - first, machine.megahertz);
+        let (cores, id, megahertz) = (behind - first, core - first, machine.megahertz);
+        let siblings = cores * machine.threads_per_core;
         let _ = write!(
             text,
-            "processor\t: {core}\nvendor_id\t: Percolog\nmodel name\t: {} (simulated)\n\
+            "processor\t: {processor}\nvendor_id\t: Percolog\nmodel name\t: {} (simulated)\n\
              cpu MHz\t\t: {megahertz}.000\nphysical id\t: {chip}\nsiblings\t: {siblings}\ncore id\t\t: {id}\n\
-             cpu cores\t: {siblings}\napicid\t\t: {core}\nfpu\t\t: yes\nwp\t\t: yes\n\
+             cpu cores\t: {cores}\napicid\t\t: {processor}\nfpu\t\t: yes\nwp\t\t: yes\n\
              flags\t\t: fpu tsc cx8 cmov clflush mmx fxsr sse sse2 syscall nx rdtscp lm constant_tsc nonstop_tsc \
              cpuid cx16\n\
              bogomips\t: {}.00\nclflush size\t: {line}\ncache_alignment\t: {line}\n\n",
@@ -219,8 +234,8 @@ fn cpuinfo(machine: &Machine) -> String {
 
 fn stat(machine: &Machine) -> String {
     let mut text = String::from("cpu  0 0 0 0 0 0 0 0 0 0\n");
-    for core in 0..machine.cores {
-        let _ = writeln!(text, "cpu{core} 0 0 0 0 0 0 0 0 0 0");
+    for processor in 0..machine.processors() {
+        let _ = writeln!(text, "cpu{processor} 0 0 0 0 0 0 0 0 0 0");
     }
     text.push_str("intr 0\nctxt 0\nbtime 0\nprocesses 1\nprocs_running 1\nprocs_blocked 0\n");
     text
@@ -235,9 +250,13 @@ mod tests {
         assert_eq!(list(0..1), "0");
         assert_eq!(list(0..48), "0-47");
         assert_eq!(list(6..12), "6-11");
-        assert_eq!(mask(0..6, 6), "0000003f");
-        assert_eq!(mask(42..48, 48), "0000fc00,00000000");
-        assert_eq!(mask(0..1, 48), "00000000,00000001");
+        let mut machine = Machine::flat("sets", 48);
+        assert_eq!(mask(&Machine::flat("six", 6), 0..6), "0000003f");
+        assert_eq!(mask(&machine, 42..48), "0000fc00,00000000");
+        assert_eq!(mask(&machine, 0..1), "00000000,00000001");
+        machine.threads_per_core = 2;
+        assert_eq!(mask(&machine, 0..6), "00000000,003f0000,0000003f");
+        assert_eq!(lists(&machine, 0..6), "0-5,48-53");
     }
 
     #[test]

@@ -14,3 +14,4 @@ mod programs;
 mod sharing;
 mod sites;
 mod skipped;
+mod smt;

@@ -399,6 +399,9 @@ pub struct Published {
     /// The machine's description or the workload was fitted to these points: they are no predictions.
     #[serde(default)]
     pub fitted: bool,
+    /// Why ours is of something else, so that the two stand beside each other and are not compared.
+    #[serde(default)]
+    pub not_comparable: Option<String>,
     /// What varies, and the number in the unit of the axis.
     pub points: Vec<(f64, f64)>,
     /// Where it says so.

@@ -11,7 +11,9 @@ pub use duel::{Duel, Standing, duels};
 pub use fidelity::{Agreement, agreements};
 pub use settled::{Settling, Unsettled, settling};
 
-use crate::catalogue::{Contender, Figure, Role};
+use std::fmt;
+
+use crate::catalogue::{Contender, Figure, Role, Where};
 use crate::store::{Found, Results, Spread};
 
 /// A figure with what was found of it.
@@ -175,6 +177,8 @@ impl Shown {
                     published: value,
                     ours,
                     fitted: published.fitted,
+                    not_comparable: published.not_comparable.as_deref(),
+                    is_measured: self.figure.machine == Where::Here,
                     doubt,
                 });
             }
@@ -202,28 +206,71 @@ pub struct Comparison<'a> {
     pub ours: Option<f64>,
     /// The machine's description or the workload was fitted to the published number: that ours meets it says little.
     pub fitted: bool,
+    /// Why the two are of different things.
+    pub not_comparable: Option<&'a str>,
+    /// Ours was counted or measured where the figure was made; nothing was simulated.
+    pub is_measured: bool,
     /// Why ours is compared with nothing, if it is not.
     pub doubt: Option<Doubt>,
 }
 
+/// What our number says about a published one.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Claim {
+    /// It was simulated, and nothing was fitted to the published one.
+    Predicted,
+    /// The machine's description or the workload was fitted to the published one.
+    Fitted,
+    /// It was counted or measured, and nothing was simulated.
+    Measured,
+    /// It is compared with nothing: the two are of different things, or ours is not good enough.
+    NotComparable(String),
+    /// It has not been made.
+    NotMade,
+}
+
+impl fmt::Display for Claim {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Predicted => f.write_str("predicted"),
+            Self::Fitted => f.write_str("fitted"),
+            Self::Measured => f.write_str("measured"),
+            Self::NotComparable(why) => write!(f, "× not comparable: {why}"),
+            Self::NotMade => f.write_str("not made yet"),
+        }
+    }
+}
+
 impl Comparison<'_> {
+    /// What ours says about theirs.
+    #[must_use]
+    pub fn claim(&self) -> Claim {
+        match (&self.doubt, self.not_comparable) {
+            (Some(doubt), _) => Claim::NotComparable(doubt.to_string()),
+            (None, Some(why)) => Claim::NotComparable(why.to_owned()),
+            (None, None) if self.ours.is_none() && self.contender.is_some() => Claim::NotMade,
+            (None, None) if self.contender.is_none() => {
+                Claim::NotComparable("nothing of ours stands beside it".to_owned())
+            }
+            (None, None) if self.fitted => Claim::Fitted,
+            (None, None) if self.is_measured => Claim::Measured,
+            (None, None) => Claim::Predicted,
+        }
+    }
+
     /// Ours over theirs, if theirs is not nothing and ours can be compared.
     #[must_use]
     pub fn ratio(&self) -> Option<f64> {
-        let ours = self.ours.filter(|_| self.doubt.is_none())?;
-        Some(ours / self.published).filter(|ratio| ratio.is_finite())
+        if let Claim::NotComparable(_) = self.claim() {
+            return None;
+        }
+        Some(self.ours? / self.published).filter(|ratio| ratio.is_finite())
     }
 
-    /// The same, of a number that nothing was fitted to.
+    /// The same, of a number that was predicted.
     #[must_use]
     pub fn prediction(&self) -> Option<f64> {
-        self.ratio().filter(|_| !self.fitted)
-    }
-
-    /// Whether ours is to stand beside it, and has not been made.
-    #[must_use]
-    pub fn is_missing(&self) -> bool {
-        self.contender.is_some() && self.ours.is_none() && self.doubt.is_none()
+        self.ratio().filter(|_| self.claim() == Claim::Predicted)
     }
 }
 

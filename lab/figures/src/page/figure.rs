@@ -218,17 +218,15 @@ fn published(shown: &Shown) -> String {
     let axis = &shown.figure.x;
     let mut text = format!(
         "<div class=\"scroll\"><table>\n<thead><tr><th scope=\"col\">Published</th><th scope=\"col\">{}</th><th scope=\"col\">theirs</th><th scope=\"col\">ours</th>\
-         <th scope=\"col\">ours / theirs</th></tr></thead>\n<tbody>\n",
+         <th scope=\"col\">ours / theirs</th><th scope=\"col\">ours is</th></tr></thead>\n<tbody>\n",
         escape(&axis.label)
     );
     for one in comparisons {
         let ours = one.ours.map_or_else(|| "—".to_owned(), chart::short);
-        let ratio = match (one.ratio(), &one.doubt) {
-            (Some(ratio), _) => format!("{ratio:.2}"),
-            (None, Some(doubt)) => format!("<small>× {}</small>", escape(&doubt.to_string())),
-            (None, None) if one.is_missing() => "<small>not made yet</small>".to_owned(),
-            (None, None) => "—".to_owned(),
-        };
+        let ratio = one
+            .ratio()
+            .map_or_else(|| "—".to_owned(), |ratio| format!("{ratio:.2}"));
+        let claim = escape(&one.claim().to_string());
         let x = if one.x.fract() == 0.0 && one.x >= 0.0 {
             axis.name_of(one.x as u64)
         } else {
@@ -240,12 +238,11 @@ fn published(shown: &Shown) -> String {
             .into_iter()
             .chain(one.contender.map(|name| format!("beside {name}")))
             .chain(one.saved_of.map(|name| format!("less than {name}")))
-            .chain(one.fitted.then(|| "fitted, no prediction".to_owned()))
             .map(|note| format!(" <small>{}</small>", escape(&note)))
             .collect();
         let _ = writeln!(
             text,
-            "<tr><th scope=\"row\">{}{note}</th><td>{}</td><td>{}</td><td>{ours}</td><td>{ratio}</td></tr>",
+            "<tr><th scope=\"row\">{}{note}</th><td>{}</td><td>{}</td><td>{ours}</td><td>{ratio}</td><td><small>{claim}</small></td></tr>",
             escape(one.name),
             escape(&x),
             chart::short(one.published),

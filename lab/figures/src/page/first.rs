@@ -3,7 +3,7 @@
 use std::fmt::Write;
 
 use super::{escape, has_quick, times};
-use crate::findings::{Comparison, Doubt, Duel, EVEN, Shown, Standing, agreements, duels};
+use crate::findings::{Claim, Comparison, Doubt, Duel, EVEN, Shown, Standing, agreements, duels};
 
 /// What all figures together say.
 #[derive(Clone, Debug, PartialEq)]
@@ -90,20 +90,33 @@ fn papers(shown: &[Shown]) -> String {
         ),
         None => "The papers: none of their numbers was predicted".to_owned(),
     };
-    let superseded = |one: &&Comparison<'_>| one.doubt == Some(Doubt::Superseded);
-    let gone = comparisons.iter().filter(superseded).count();
     let rest = [
         (
-            count(|one| one.fitted && one.doubt.is_none()),
+            count(|one| one.claim() == Claim::Fitted),
             "that something was fitted to",
         ),
-        (gone, "beside superseded cells"),
         (
-            count(|one| one.doubt.is_some()) - gone,
+            count(|one| one.claim() == Claim::Measured),
+            "beside what was measured and not simulated",
+        ),
+        (
+            count(|one| one.doubt == Some(Doubt::Superseded)),
+            "beside superseded cells",
+        ),
+        (
+            count(|one| {
+                one.doubt
+                    .as_ref()
+                    .is_some_and(|doubt| *doubt != Doubt::Superseded)
+            }),
             "beside cells that counted too little",
         ),
         (
-            count(|one| one.is_missing()),
+            count(|one| one.doubt.is_none() && matches!(one.claim(), Claim::NotComparable(_))),
+            "beside something else",
+        ),
+        (
+            count(|one| one.claim() == Claim::NotMade),
             "beside nothing that was made yet",
         ),
     ];
@@ -203,7 +216,7 @@ fn table(duels: &[Duel]) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::catalogue::{Kind, Published};
+    use crate::catalogue::{Kind, Published, Where};
     use crate::findings::tests::shown;
     use crate::page::tests::some;
     use percolog_cells::Values;
@@ -211,6 +224,13 @@ mod tests {
     #[test]
     fn predictions_are_counted_apart_from_what_was_fitted_superseded_or_counted_too_little() {
         let mut figure = shown(Kind::Curve, |_, _, _| 2.0);
+        let made_on = |figure: &mut Shown, machine: Where| {
+            for found in &mut figure.results.cells {
+                found.cell.machine = machine.to_string();
+            }
+            figure.figure.machine = machine;
+        };
+        made_on(&mut figure, Where::Simulated("opteron-48".to_owned()));
         let names: Vec<String> = figure
             .figure
             .contenders
@@ -222,6 +242,7 @@ mod tests {
             contender: Some(name.to_owned()),
             saved_of: None,
             fitted,
+            not_comparable: None,
             points: vec![(1.0, value)],
             note: None,
         };
@@ -251,6 +272,25 @@ mod tests {
             ),
             "{said}"
         );
+        figure.figure.published[0].not_comparable = Some("of the moon".to_owned());
+        let claims = |figure: &Shown| -> Vec<String> {
+            let all = figure.comparisons();
+            all.iter().map(|one| one.claim().to_string()).collect()
+        };
+        assert_eq!(
+            claims(&figure),
+            [
+                "× not comparable: of the moon",
+                "fitted",
+                "× not comparable: superseded",
+                "× not comparable: 99 operations",
+                "not made yet"
+            ]
+        );
+        figure.figure.published[0].not_comparable = None;
+        made_on(&mut figure, Where::Here);
+        assert_eq!(claims(&figure)[0], "measured");
+        assert!(papers(&[figure]).starts_with("The papers: none of their numbers was predicted"));
     }
 
     #[test]
@@ -275,6 +315,7 @@ mod tests {
             contender: Some(less),
             saved_of: Some(more),
             fitted: false,
+            not_comparable: None,
             points: vec![(1.0, 10.0)],
             note: None,
         }];

@@ -99,12 +99,6 @@ pub fn markdown(shown: &[Shown]) -> String {
                 (Some(name), Some(more)) => format!("{name}, less than {more}"),
                 (name, _) => name.unwrap_or("—").to_owned(),
             };
-            let standing = match (&comparison.doubt, comparison.fitted) {
-                (Some(doubt), _) => format!("× {doubt}"),
-                (None, true) => "fitted".to_owned(),
-                (None, false) if comparison.is_missing() => "not made yet".to_owned(),
-                (None, false) => String::new(),
-            };
             // Writing to a String cannot fail: `let _` drops a result that is always Ok.
             let _ = writeln!(
                 text,
@@ -119,7 +113,7 @@ pub fn markdown(shown: &[Shown]) -> String {
                 comparison
                     .ratio()
                     .map_or_else(dash, |ratio| format!("{ratio:.2}")),
-                cell(&standing),
+                cell(&comparison.claim().to_string()),
             );
         }
     }

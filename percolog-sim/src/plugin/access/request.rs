@@ -92,9 +92,9 @@ impl Simulator {
     fn lose(&mut self, losers: &[(u16, Rights)], line: u64, takes: Ticks) {
         for &(loser, left) in losers {
             self.tables.forget(&self.spaces, loser, line);
-            if let Some(thread) = self.schedule.thread_on(loser)
-                && self.threads[thread].kept == Some(line)
-            {
+            let keeps = |&thread: &usize| self.threads[thread].kept == Some(line);
+            let keepers: Vec<usize> = self.schedule.threads_on(loser).filter(keeps).collect();
+            for thread in keepers {
                 self.threads[thread].kept = None;
                 self.announce(thread, line);
             }
@@ -146,14 +146,14 @@ impl Simulator {
     }
 
     /// Lets the core of the thread that has the turn use a line that has come, if nobody has asked for it since.
-    pub(super) fn install_here(&mut self, line: u64, ahead: u32, watched: bool) {
+    pub(super) fn install_here(&mut self, line: u64, wants: Rights, ahead: u32, watched: bool) {
         let Some(core) = self.threads[self.current()].core else {
             return;
         };
         let now = self.now() - Ticks::from(ahead);
         let care =
             self.waits.is_wanted(line) || self.is_contended(line, now) || self.spares_waiting(line);
-        let held = self.directory.rights(core, line);
+        let held = self.noted(self.directory.rights(core, line), wants);
         self.install(core, line, held, care, watched);
     }
 
@@ -178,7 +178,10 @@ impl Simulator {
         }
         let bits = if watched { bits << hot::WATCHED } else { bits };
         let process = self.process();
-        self.tables.set(&self.spaces, core, process, line, bits);
+        if let Some(processor) = self.threads[self.current()].processor {
+            self.tables
+                .set(&self.spaces, processor, process, line, bits);
+        }
     }
 
     /// The thread will ask for this line in its turn: nobody may run ahead on it until then.

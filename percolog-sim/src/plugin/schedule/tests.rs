@@ -10,7 +10,7 @@ fn threads(count: usize) -> Vec<Thread> {
 
 /// A schedule with this many cores, and threads that have been placed in order at time 0.
 fn placed(cores: usize, count: usize) -> (Schedule, Vec<Thread>) {
-    let mut schedule = Schedule::new(cores, SLICE, SWITCH);
+    let mut schedule = Schedule::new(cores, 1, SLICE, SWITCH);
     let mut threads = threads(count);
     for thread in 0..count {
         schedule.place(&mut threads, thread, 0);
@@ -41,6 +41,39 @@ fn threads_take_the_lowest_free_core_and_come_back_to_theirs() {
 }
 
 #[test]
+fn threads_come_to_cores_of_their_own_first() {
+    let mut schedule = Schedule::new(2, 2, SLICE, SWITCH);
+    let mut threads = threads(5);
+    let has_core: Vec<bool> = (0..5)
+        .map(|thread| schedule.place(&mut threads, thread, 0))
+        .collect();
+    assert_eq!(has_core, [true, true, true, true, false]);
+    let at: Vec<_> = threads[..4]
+        .iter()
+        .map(|thread| (thread.processor, thread.core))
+        .collect();
+    let expected = [(0, 0), (1, 1), (2, 0), (3, 1)];
+    assert_eq!(
+        at,
+        expected.map(|(processor, core)| (Some(processor), Some(core)))
+    );
+    assert_eq!(schedule.threads_on(0).collect::<Vec<_>>(), [0, 2]);
+    schedule.end(&mut threads, 4);
+    schedule.end(&mut threads, 3);
+    assert_eq!([0, 1].map(|core| schedule.threads_on(core).count()), [2, 1]);
+    let core = |change: &Change| (change.thread, change.core);
+    let changes = schedule.changes();
+    let expected = [
+        (0, Some(0)),
+        (1, Some(1)),
+        (2, Some(0)),
+        (3, Some(1)),
+        (3, None),
+    ];
+    assert_eq!(changes.iter().map(core).collect::<Vec<_>>(), expected);
+}
+
+#[test]
 fn a_thread_too_many_waits_for_the_first_core_that_is_left() {
     let (mut schedule, mut threads) = placed(2, 3);
     assert_eq!(threads[2].state, State::Waiting);
@@ -68,7 +101,7 @@ fn a_slice_ends_only_if_somebody_waits() {
 
 #[test]
 fn a_thread_bound_to_a_core_waits_for_that_core() {
-    let mut schedule = Schedule::new(2, SLICE, SWITCH);
+    let mut schedule = Schedule::new(2, 1, SLICE, SWITCH);
     let mut threads = threads(3);
     schedule.place(&mut threads, 0, 0);
     threads[1].affinity = Some(CoreSet::only(0));
@@ -197,7 +230,7 @@ fn a_thread_that_is_bound_elsewhere_leaves_its_core_at_its_turn() {
 
 #[test]
 fn a_thread_that_waits_for_a_core_gets_one_that_it_may_have_now() {
-    let mut schedule = Schedule::new(2, SLICE, SWITCH);
+    let mut schedule = Schedule::new(2, 1, SLICE, SWITCH);
     let mut threads = threads(2);
     schedule.place(&mut threads, 0, 0);
     threads[1].affinity = Some(CoreSet::only(0));

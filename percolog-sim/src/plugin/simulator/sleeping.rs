@@ -110,7 +110,7 @@ impl Simulator {
         baton::set_away(true);
     }
 
-    /// The calling thread gives its core to another that wants one.
+    /// The calling thread gives its processor to another that wants one.
     pub(crate) fn yield_core(&mut self) {
         let me = self.me;
         if self.schedule.slice_end(&self.threads[me]).is_none() {
@@ -122,13 +122,13 @@ impl Simulator {
         let _ = self.yield_turn(baton::state());
     }
 
-    /// The calling thread may run on these cores only, from now on.
-    pub(crate) fn bind(&mut self, cores: CoreSet) {
+    /// The calling thread may run on these processors only, from now on.
+    pub(crate) fn bind(&mut self, processors: CoreSet) {
         let me = self.me;
         let stays = self.threads[me]
-            .core
-            .is_some_and(|core| cores.contains(core));
-        self.threads[me].affinity = Some(cores);
+            .processor
+            .is_some_and(|processor| processors.contains(processor));
+        self.threads[me].affinity = Some(processors);
         if !stays {
             self.save();
             self.schedule.preempt(&mut self.threads, me);

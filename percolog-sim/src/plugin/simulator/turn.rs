@@ -246,9 +246,10 @@ impl Simulator {
         }
         state.time += std::mem::take(&mut state.interrupted);
         HOT.set_cycles(state.time);
-        if let Some(core) = state.core {
+        self.paced = state.time;
+        if let Some(processor) = state.processor {
             let process = self.threads[thread].process;
-            HOT.set_rights(self.tables.of(core, process));
+            HOT.set_rights(self.tables.of(processor, process));
         }
         HOT.set_holder(thread as u32);
         self.update_limit();
@@ -268,7 +269,7 @@ impl Simulator {
         if me.observation.is_some() || me.suspect {
             limit = 0;
         }
-        HOT.set_limit(limit);
+        HOT.set_limit(self.unpaced(limit));
         // SeqCst: a message that came before is found here; the sender of a later one lowers the limit itself.
         if MESSAGES.any() {
             HOT.set_limit(0);
@@ -421,14 +422,16 @@ impl Simulator {
         {
             return false;
         }
-        let (me, cycles) = (self.me, self.now());
+        let (me, cycles, paced) = (self.me, self.now(), self.paced);
         self.me = thread;
+        self.paced = time;
         HOT.set_cycles(time);
         self.interrupt_observation();
         let takes = self.request(core, line, site.access, site.place, now);
         self.save();
         self.threads[thread].ask = None;
         self.me = me;
+        self.paced = paced;
         HOT.set_cycles(cycles);
         self.schedule
             .make_ready(&mut self.threads, thread, takes.max(now));
