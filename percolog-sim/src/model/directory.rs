@@ -212,6 +212,15 @@ impl Directory {
         kept.fold(self.rights(core, line), Rights::max)
     }
 
+    /// Until when `core` may go on with `line`, which it has lost to a request whose probe has not arrived at `now`. Nobody else writes
+    /// it before.
+    pub fn kept_until(&self, core: Core, line: u64, now: Ticks) -> Option<Ticks> {
+        let kept = self.kept[usize::from(core)].iter();
+        kept.filter(|kept| kept.line == line && now < kept.until)
+            .map(|kept| kept.until)
+            .max()
+    }
+
     /// Whether no core has ever accessed `line`: an access to it concerns nobody.
     pub fn is_untouched(&self, line: u64) -> bool {
         self.table.get(line).is_none()

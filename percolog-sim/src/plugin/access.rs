@@ -12,6 +12,7 @@ use crate::plugin::hot::{self, HOT};
 use crate::plugin::qemu;
 use crate::plugin::registers::Registers;
 use crate::plugin::simulator::{Gate, Simulator, gate, simulator};
+use crate::plugin::spin::Until;
 use crate::plugin::thread::Ask;
 use crate::plugin::{baton, kind, verify};
 
@@ -347,13 +348,16 @@ impl Simulator {
             let held = self.directory.rights(core, line);
             let keeps = held >= wants;
             let gate = if keeps || self.directory.rights_at(core, line, now) >= wants {
-                // What it will lose without being told again is nothing to wait on.
-                if wants == Rights::Write || !keeps {
+                if wants == Rights::Write {
                     self.interrupt_observation();
-                } else if self.is_spinning(site.place, line, now, registers) {
-                    match self.spin(now, state) {
-                        Gate::Open => continue,
-                        Gate::LetGo => return Gate::LetGo,
+                } else {
+                    match self.spins_until(site.place, line, now, registers) {
+                        Some(Until::Lost) => match self.spin(now, state) {
+                            Gate::Open => continue,
+                            Gate::LetGo => return Gate::LetGo,
+                        },
+                        Some(Until::Probe(at)) if self.go_round(now, at) => continue,
+                        _ => {}
                     }
                 }
                 let wanted = !keeps || self.waits.is_wanted(line);

@@ -3,7 +3,8 @@
 //! A thread that only reads, and comes back to the same instruction with the same registers, will do so for ever unless
 //! one of the lines that it read changes; and a line that its core holds cannot change before the core loses it. Such
 //! a thread needs no turn until then. When the line is taken from its core, it goes on at the time at which its loop
-//! would have come round next: nothing that it did in between could have been seen by anybody.
+//! would have come round next: nothing that it did in between could have been seen by anybody. If the line is lost already, and
+//! only the probe that takes it has not arrived, that time is known, and the thread goes on then.
 //!
 //! A loop that counts (spins a while, then sleeps) changes a register and is not taken for a spin. A loop whose only
 //! state is in vector or flag registers would be; none is known.
@@ -20,6 +21,15 @@ const LINES: usize = 16;
 /// How often the registers may differ before the loop is given up.
 const TRIES: u32 = 3;
 
+/// Until when a thread spins.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Until {
+    /// One of the lines that it reads is taken from its core.
+    Lost,
+    /// Its core no longer has what it reads: this is when the probe arrives.
+    Probe(Ticks),
+}
+
 impl Simulator {
     /// The thread that has the turn does something that is not a read of a line that its core holds.
     pub(crate) fn interrupt_observation(&mut self) {
@@ -29,14 +39,15 @@ impl Simulator {
         thread.observation = None;
     }
 
-    /// The thread that has the turn is about to read, at `now`, a line that its core holds. Returns whether it spins.
-    pub(crate) fn is_spinning(
+    /// The thread that has the turn is about to read, at `now`, a line that its core holds, or may go on with. Returns until when it
+    /// spins, if it does.
+    pub(crate) fn spins_until(
         &mut self,
         place: u64,
         line: u64,
         now: Ticks,
         registers: Registers,
-    ) -> bool {
+    ) -> Option<Until> {
         let me = self.current();
         let thread = &mut self.threads[me];
         let Some(observation) = thread.observation.as_mut() else {
@@ -51,7 +62,7 @@ impl Simulator {
                     tries: 0,
                 }));
             }
-            return false;
+            return None;
         };
         if !observation.lines.contains(&line) {
             observation.lines.push(line);
@@ -59,10 +70,10 @@ impl Simulator {
         observation.steps += 1;
         if observation.steps > STEPS || observation.lines.len() > LINES {
             thread.observation = None;
-            return false;
+            return None;
         }
         if observation.place != place {
-            return false;
+            return None;
         }
         let all = registers.all();
         if observation.registers != all {
@@ -76,16 +87,48 @@ impl Simulator {
                 thread.observation = None;
                 thread.spun_at = 0;
             }
-            return false;
+            return None;
         }
-        // A line that was lost meanwhile has been told of, and will not be told of again.
-        let lines = &observation.lines;
-        let keeps_all = thread.core.is_some_and(|core| {
-            lines
-                .iter()
-                .all(|&line| self.directory.rights(core, line) != Rights::None)
-        });
-        now > observation.at && keeps_all
+        let (core, lines) = (thread.core?, &observation.lines);
+        if now <= observation.at {
+            return None;
+        }
+        let has = |line: &u64| self.directory.rights(core, *line) != Rights::None;
+        if lines.iter().all(has) {
+            return Some(Until::Lost);
+        }
+        // A line that was lost meanwhile has been told of, and will not be told of again. (Another thread of the core may write what the
+        // core still has.)
+        if self.schedule.has_siblings() {
+            return None;
+        }
+        let until = |line: &u64| {
+            self.directory
+                .kept_until(core, *line, now)
+                .filter(|_| !has(line))
+        };
+        let all: Option<Vec<Ticks>> = lines.iter().map(until).collect();
+        Some(Until::Probe(all?.into_iter().min()?))
+    }
+
+    /// The thread that has the turn spins, and is about to read at `now` what its core has until then: it goes round as often as it
+    /// can. Returns whether there was time for that.
+    pub(crate) fn go_round(&mut self, now: Ticks, until: Ticks) -> bool {
+        let me = self.current();
+        let Some(observation) = self.threads[me].observation.take() else {
+            return false;
+        };
+        let thread = &mut self.threads[me];
+        thread.spun_at = observation.place;
+        thread.suspect = true;
+        let end = self.schedule.slice_end(&self.threads[me]);
+        let until = until
+            .min(end.unwrap_or(Ticks::MAX))
+            .min(self.part.limit(now));
+        let period = now - observation.at;
+        let rounds = until.saturating_sub(now).div_ceil(period);
+        self.charge(rounds * period);
+        rounds > 0
     }
 
     /// The thread that has the turn spins, and waits until a line is taken from its core. It is about to read at `now`.
