@@ -13,6 +13,7 @@ use std::thread;
 use std::time::Duration;
 
 use crate::common::PATIENCE;
+use crate::common::program::Program;
 use crate::common::skip::is_here;
 use crate::common::verified::addresses_compared;
 use percolog_sim::machine;
@@ -537,6 +538,37 @@ fn an_update_of_a_shared_line_moves_it_and_one_of_ones_own_does_not() {
     assert!(region.counts.writes <= 24, "{:?}", region.counts);
     // The threads come out of the barrier one after the other, which takes its time in both.
     assert!(region.elapsed * 3 < main_process(&shared).region.elapsed);
+}
+
+#[test]
+fn rounds_of_a_spin_that_are_not_executed_take_as_long_as_those_that_are() {
+    let Some(program) = Program::guest("rounds.c") else {
+        return;
+    };
+    let opteron = machine::built_in("opteron-48")
+        .expect("it is built in")
+        .with_cores(12)
+        .expect("it has as many");
+    for run_ahead in [0, 100] {
+        let simulation = Simulation::new(opteron.clone())
+            .run_ahead(run_ahead)
+            .timeout(PATIENCE);
+        let [same, counted] = ["same", "counted"].map(|how| {
+            let run = simulation
+                .run(&program.path, ["12", "10", how])
+                .expect("the simulation leaves a result");
+            assert!(run.status.success(), "{how}: {}", run.status);
+            let process = main_process(&run);
+            (process.region, process.instructions)
+        });
+        let [one, other] = [same.0, counted.0];
+        assert_eq!(one.counts.transfers(), other.counts.transfers());
+        // Which of the two loops it is, is decided by a branch.
+        let apart = one.elapsed.abs_diff(other.elapsed);
+        assert!(apart * 1000 < one.elapsed, "{one:?} {other:?}");
+        // Threads wait for the lock, and for the line while the others have it: none of that is executed.
+        assert!(same.1 * 5 < counted.1, "{} of {}", same.1, counted.1);
+    }
 }
 
 #[test]
