@@ -196,7 +196,7 @@ mod tests {
         let here = 0x1040 >> 6;
         let line = spaces.place(0, 0x1040) >> 6;
         let mut tables = Tables::new(2, 2);
-        let mut rights =
+        let rights =
             |tables: &mut Tables| [0, 1, 2].map(|processor| tables.of(processor, 0).rights(here));
         for processor in 0..3 {
             tables.set(&spaces, processor, 0, line, READ);
