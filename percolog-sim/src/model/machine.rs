@@ -244,8 +244,16 @@ impl Machine {
     /// chips of the described machine are; nothing becomes slower than its slowest path.
     ///
     /// # Errors
-    /// If `cores` is 0, or there are more than [`MAX_CORES`] hardware threads.
+    /// If `cores` is 0, there are more than [`MAX_CORES`] hardware threads, or chips or cores of this machine are empty.
     pub fn with_cores(mut self, cores: usize) -> Result<Machine, String> {
+        for (field, number) in [
+            ("threads_per_core", self.threads_per_core),
+            ("cores_per_chip", self.cores_per_chip),
+        ] {
+            if number == 0 {
+                return Err(format!("{field} 0: must be at least 1"));
+            }
+        }
         let most = MAX_CORES / self.threads_per_core;
         if cores == 0 || cores > most {
             return Err(match self.threads_per_core {
@@ -300,7 +308,7 @@ impl Machine {
             ));
         }
         let threads = self.threads_per_core;
-        if threads == 0 || cores * threads > MAX_CORES {
+        if !(1..=MAX_CORES / cores).contains(&threads) {
             return Err(format!(
                 "threads_per_core {threads}: must be at least 1, and of {cores} cores at most {MAX_CORES} in all"
             ));
@@ -472,17 +480,28 @@ mod tests {
                 .unwrap_err()
                 .contains("1 to 1024")
         );
+        let empty: [fn(&mut Machine); 2] = [|m| m.threads_per_core = 0, |m| m.cores_per_chip = 0];
+        for spoil in empty {
+            let mut machine = ladder();
+            spoil(&mut machine);
+            let error = machine.with_cores(3).unwrap_err();
+            assert!(error.contains("0: must be at least 1"), "{error}");
+        }
     }
 
     #[test]
     fn each_check_names_its_field() {
         type Spoil = fn(&mut Machine);
-        let wrong: [(&str, Spoil); 19] = [
+        let wrong: [(&str, Spoil); 20] = [
             ("name", |m| m.name = "a\nb".to_owned()),
             ("cores 0", |m| m.cores = 0),
             ("cores_per_chip", |m| m.cores_per_chip = 0),
             ("threads_per_core 0", |m| m.threads_per_core = 0),
             ("threads_per_core 200", |m| m.threads_per_core = 200),
+            // Six times as many are none, if the product overflows.
+            ("of 6 cores at most", |m| {
+                m.threads_per_core = usize::MAX / 2 + 1
+            }),
             ("smt_slowdown 257", |m| m.costs.smt_slowdown = 257),
             ("chips 2", |m| m.chips = 2),
             ("hops", |m| m.hops.truncate(2)),
