@@ -204,21 +204,21 @@ impl Directory {
     /// What `core` may do with `line` at `now` without asking: as [`Directory::rights`] says, or more, as long as the
     /// probe of a request that takes them has not arrived.
     pub fn rights_at(&self, core: Core, line: u64, now: Ticks) -> Rights {
-        let kept = &self.kept[usize::from(core)];
-        let kept = kept
-            .iter()
-            .filter(|kept| kept.line == line && now < kept.until)
-            .map(|kept| kept.rights);
+        let kept = self.kept_at(core, line, now).map(|kept| kept.rights);
         kept.fold(self.rights(core, line), Rights::max)
     }
 
     /// Until when `core` may go on with `line`, which it has lost to a request whose probe has not arrived at `now`. Nobody else writes
     /// it before.
     pub fn kept_until(&self, core: Core, line: u64, now: Ticks) -> Option<Ticks> {
+        let kept = self.kept_at(core, line, now);
+        kept.map(|kept| kept.until).max()
+    }
+
+    /// What is left to `core` of `line` at `now` by requests whose probes have not arrived.
+    fn kept_at(&self, core: Core, line: u64, now: Ticks) -> impl Iterator<Item = &Kept> {
         let kept = self.kept[usize::from(core)].iter();
-        kept.filter(|kept| kept.line == line && now < kept.until)
-            .map(|kept| kept.until)
-            .max()
+        kept.filter(move |kept| kept.line == line && now < kept.until)
     }
 
     /// Whether no core has ever accessed `line`: an access to it concerns nobody.

@@ -1,6 +1,6 @@
 //! The described machine: everything the model needs to know, as numbers.
 
-use super::{Core, MAX_CORES, TICKS_PER_CYCLE, Ticks, ticks};
+use super::{Core, MAX_CORES, Processor, TICKS_PER_CYCLE, Ticks, ticks};
 
 /// Which states a line may have in a cache.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -217,10 +217,9 @@ impl Machine {
         self.cores * self.threads_per_core
     }
 
-    /// The core that a hardware thread belongs to. The first threads of all cores come first, then the second ones, as firmware
-    /// numbers them.
-    pub fn core_of(&self, processor: Core) -> Core {
-        (usize::from(processor) % self.cores) as Core
+    /// The core that a processor belongs to: see [`core_of`](super::core_of).
+    pub fn core_of(&self, processor: Processor) -> Core {
+        super::core_of(processor, self.cores)
     }
 
     /// The chip that `core` is on.

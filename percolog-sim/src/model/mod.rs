@@ -92,6 +92,12 @@ pub type Core = u16;
 /// The number of a hardware thread, which Linux calls a processor.
 pub type Processor = u16;
 
+/// The core that a processor belongs to, on a machine of so many cores. The first hardware threads of all cores come first, then the
+/// second ones, as firmware numbers them.
+pub fn core_of(processor: Processor, cores: usize) -> Core {
+    processor % cores as Processor
+}
+
 /// The most cores a machine may have.
 pub const MAX_CORES: usize = 1024;
 

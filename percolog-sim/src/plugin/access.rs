@@ -266,8 +266,7 @@ impl Simulator {
     /// An access that may go on, to a line whose uses are looked at.
     fn hit(&mut self, site: &'static Site, address: u64) {
         let me = self.current();
-        let thread = &self.threads[me];
-        let (Some(core), Some(processor)) = (thread.core, thread.processor) else {
+        let (Some(core), Some(processor)) = (self.core_of(me), self.threads[me].processor) else {
             return;
         };
         let inside = self.tally.inside(me);
@@ -327,7 +326,7 @@ impl Simulator {
                 }
                 continue;
             }
-            let Some(core) = self.threads[me].core else {
+            let Some(core) = self.core_of(me) else {
                 unreachable!("a thread that has the turn has a core");
             };
             self.look_at_part(now);
@@ -507,7 +506,7 @@ impl Simulator {
     /// The thread that has the turn is about to touch a line, and may be held back.
     fn hold_before(&mut self, site: &Site, line: u64) {
         let me = self.current();
-        let Some(core) = self.threads[me].core else {
+        let Some(core) = self.core_of(me) else {
             return;
         };
         let Some(chaos) = &mut self.chaos else {
@@ -604,7 +603,7 @@ impl Simulator {
     /// An access that has been made already.
     pub(crate) fn touched(&mut self, line: u64, bytes: Bytes, is_store: bool, place: u64) {
         let me = self.current();
-        let Some(core) = self.threads[me].core else {
+        let Some(core) = self.core_of(me) else {
             return;
         };
         if self.part.is_skipping() {

@@ -8,7 +8,7 @@
 
 use std::collections::{BTreeSet, VecDeque};
 
-use crate::model::{Core, CoreSet, Processor, Ticks};
+use crate::model::{Core, CoreSet, Processor, Ticks, core_of};
 use crate::plugin::thread::{Sleep, State, Thread, Woken};
 
 /// What is to happen next.
@@ -144,7 +144,7 @@ impl Schedule {
     }
 
     fn seat(&mut self, threads: &mut [Thread], thread: usize, seat: usize) {
-        let core = (seat % self.cores) as Core;
+        let processor = seat as Processor;
         let slot = &mut self.seats[seat];
         let mut time = threads[thread].time.max(slot.free_at);
         if slot.last.is_some_and(|last| last != thread) {
@@ -153,15 +153,14 @@ impl Schedule {
         slot.thread = Some(thread);
         slot.last = Some(thread);
         let thread_state = &mut threads[thread];
-        thread_state.processor = Some(seat as Processor);
-        thread_state.core = Some(core);
+        thread_state.processor = Some(processor);
         thread_state.time = time;
         thread_state.since = time;
         thread_state.slice_end = time + self.slice;
         thread_state.evicted = false;
         self.changes.push(Change {
             thread,
-            core: Some(core),
+            core: Some(core_of(processor, self.cores)),
             at: time,
         });
         self.make_ready(threads, thread, time);

@@ -46,7 +46,7 @@ impl Simulator {
     /// How much longer it takes now, in 1/256.
     fn extra(&self, now: Ticks) -> Ticks {
         let machine = &self.settings.machine;
-        let Some(core) = self.threads[self.current()].core else {
+        let Some(core) = self.core_of(self.current()) else {
             return 0;
         };
         let me = self.current();
@@ -101,8 +101,7 @@ impl Simulator {
             return;
         }
         let me = self.current();
-        let thread = &self.threads[me];
-        let (Some(core), Some(processor)) = (thread.core, thread.processor) else {
+        let (Some(core), Some(processor)) = (self.core_of(me), self.threads[me].processor) else {
             return;
         };
         if self

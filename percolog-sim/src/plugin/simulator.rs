@@ -195,6 +195,12 @@ impl Simulator {
         self.me
     }
 
+    /// The core that a thread has, or had last.
+    pub(crate) fn core_of(&self, thread: usize) -> Option<Core> {
+        let processor = self.threads[thread].processor?;
+        Some(self.settings.machine.core_of(processor))
+    }
+
     /// Its clock.
     pub(crate) fn now(&self) -> Ticks {
         HOT.cycles()

@@ -89,7 +89,8 @@ impl Simulator {
             }
             return None;
         }
-        let (core, lines) = (thread.core?, &observation.lines);
+        let core = self.settings.machine.core_of(thread.processor?);
+        let lines = &observation.lines;
         if now <= observation.at {
             return None;
         }
@@ -164,7 +165,7 @@ impl Simulator {
             .waits
             .watchers(line)
             .iter()
-            .find(|&&thread| self.threads[thread].core == Some(core))
+            .find(|&&thread| self.core_of(thread) == Some(core))
         {
             let spin = self.threads[thread].spin.take();
             self.stop_spin(thread);

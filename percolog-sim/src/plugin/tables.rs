@@ -3,7 +3,7 @@
 //! Hardware threads of one core have its lines in common, and a table each: none may write without asking what another one has in
 //! its table, so that it is noticed when they pass a line to each other.
 
-use crate::model::{Core, Processor};
+use crate::model::{Core, Processor, core_of};
 use crate::plugin::hot::{self, HOT, Table};
 use crate::plugin::spaces::Spaces;
 
@@ -90,8 +90,8 @@ impl Tables {
         } else {
             hot::WRITE
         };
+        let core = core_of(processor, self.cores);
         let processor = usize::from(processor);
-        let core = (processor % self.cores) as Core;
         let mut any = false;
         for (_, of) in self.of_core(core).filter(|(other, _)| *other != processor) {
             for number in numbers(spaces, of.process, line) {

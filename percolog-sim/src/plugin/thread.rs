@@ -99,8 +99,6 @@ pub(crate) struct Thread {
     pub(crate) tid: i32,
     /// The processor that it has, or had last.
     pub(crate) processor: Option<Processor>,
-    /// The core that this belongs to.
-    pub(crate) core: Option<Core>,
     /// Its clock.
     pub(crate) time: Ticks,
     /// Where it stands.
@@ -190,7 +188,6 @@ impl Thread {
             process,
             tid: 0,
             processor: None,
-            core: None,
             time,
             state: State::Waiting,
             slice_end: Ticks::MAX,

@@ -322,7 +322,7 @@ extern "C" fn fenced(vcpu: c_uint, ahead: &'static Ticks, state: *mut u64) {
     // SAFETY: the caller has the turn.
     let simulator = unsafe { simulator() };
     let me = simulator.current();
-    if let Some(core) = simulator.threads[me].core {
+    if let Some(core) = simulator.core_of(me) {
         simulator.pace();
         let now = simulator.now() - ahead;
         let done = simulator.directory.fence(core, now);

@@ -7,7 +7,7 @@ use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 
-use crate::model::Machine;
+use crate::model::{Machine, Processor};
 
 /// What the guest opens, and what it gets instead.
 pub(super) type Replaced = Vec<(String, PathBuf)>;
@@ -49,7 +49,7 @@ impl Files<'_> {
         let last = machine.processors().saturating_sub(1);
         self.file(&format!("{AT}/kernel_max"), &format!("{last}\n"))?;
         for processor in 0..machine.processors() {
-            let core = processor % machine.cores;
+            let core = core_of(machine, processor);
             let (chip, first, behind) = chip(machine, core);
             let at = format!("{AT}/cpu{processor}");
             let topology = format!("{at}/topology");
@@ -167,6 +167,11 @@ fn chips(machine: &Machine) -> usize {
     machine.cores.div_ceil(machine.cores_per_chip.max(1))
 }
 
+/// The core of a processor.
+fn core_of(machine: &Machine, processor: usize) -> usize {
+    machine.core_of(processor as Processor).into()
+}
+
 /// The chip of a core, its first core, and the one behind its last.
 fn chip(machine: &Machine, core: usize) -> (usize, usize, usize) {
     let each = machine.cores_per_chip.max(1);
@@ -198,7 +203,7 @@ fn lists(machine: &Machine, cores: std::ops::Range<usize>) -> String {
 fn mask(machine: &Machine, cores: std::ops::Range<usize>) -> String {
     let mut text = String::new();
     let all = machine.processors();
-    let contains = |processor| processor < all && cores.contains(&(processor % machine.cores));
+    let contains = |processor| processor < all && cores.contains(&core_of(machine, processor));
     for group in (0..all.div_ceil(32).max(1)).rev() {
         let bits = (0..32)
             .filter(|bit| contains(group * 32 + bit))
@@ -212,7 +217,7 @@ fn mask(machine: &Machine, cores: std::ops::Range<usize>) -> String {
 fn cpuinfo(machine: &Machine) -> String {
     let mut text = String::new();
     for processor in 0..machine.processors() {
-        let core = processor % machine.cores;
+        let core = core_of(machine, processor);
         let (chip, first, behind) = chip(machine, core);
         let line = machine.line_size;
         let (cores, id, megahertz) = (behind - first, core - first, machine.megahertz);

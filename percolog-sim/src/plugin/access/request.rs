@@ -124,7 +124,7 @@ impl Simulator {
         outcome: &Outcome,
     ) -> bool {
         let me = self.current();
-        let Some(core) = self.threads[me].core else {
+        let Some(core) = self.core_of(me) else {
             return false;
         };
         if outcome.event == Event::Hit {
@@ -147,7 +147,7 @@ impl Simulator {
 
     /// Lets the core of the thread that has the turn use a line that has come, if nobody has asked for it since.
     pub(super) fn install_here(&mut self, line: u64, wants: Rights, ahead: u32, watched: bool) {
-        let Some(core) = self.threads[self.current()].core else {
+        let Some(core) = self.core_of(self.current()) else {
             return;
         };
         let now = self.now() - Ticks::from(ahead);

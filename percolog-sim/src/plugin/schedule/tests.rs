@@ -31,11 +31,11 @@ fn the_earliest_runs_and_equals_run_in_order_of_their_numbers() {
 #[test]
 fn threads_take_the_lowest_free_core_and_come_back_to_theirs() {
     let (mut schedule, mut threads) = placed(4, 3);
-    let cores: Vec<_> = threads.iter().map(|thread| thread.core).collect();
+    let cores: Vec<_> = threads.iter().map(|thread| thread.processor).collect();
     assert_eq!(cores, [Some(0), Some(1), Some(2)]);
     schedule.sleep(&mut threads, 1, Sleep::Time, None);
     schedule.wake(&mut threads, 1, 500, Woken::Woken);
-    assert_eq!(threads[1].core, Some(1));
+    assert_eq!(threads[1].processor, Some(1));
     // It was the last on that core: nothing has to be switched.
     assert_eq!(threads[1].time, 500);
 }
@@ -48,15 +48,8 @@ fn threads_come_to_cores_of_their_own_first() {
         .map(|thread| schedule.place(&mut threads, thread, 0))
         .collect();
     assert_eq!(has_core, [true, true, true, true, false]);
-    let at: Vec<_> = threads[..4]
-        .iter()
-        .map(|thread| (thread.processor, thread.core))
-        .collect();
-    let expected = [(0, 0), (1, 1), (2, 0), (3, 1)];
-    assert_eq!(
-        at,
-        expected.map(|(processor, core)| (Some(processor), Some(core)))
-    );
+    let at: Vec<_> = threads[..4].iter().map(|thread| thread.processor).collect();
+    assert_eq!(at, [0, 1, 2, 3].map(Some));
     assert_eq!(schedule.threads_on(0).collect::<Vec<_>>(), [0, 2]);
     schedule.end(&mut threads, 4);
     schedule.end(&mut threads, 3);
@@ -80,7 +73,7 @@ fn a_thread_too_many_waits_for_the_first_core_that_is_left() {
     assert!(schedule.is_crowded());
     threads[1].time = 300;
     schedule.sleep(&mut threads, 1, Sleep::Futex(64), None);
-    assert_eq!(threads[2].core, Some(1));
+    assert_eq!(threads[2].processor, Some(1));
     // It begins when the core is free, after the switch.
     assert_eq!(threads[2].time, 300 + SWITCH);
     assert!(!schedule.is_crowded());
@@ -95,7 +88,7 @@ fn a_slice_ends_only_if_somebody_waits() {
     threads[0].time = SLICE;
     schedule.preempt(&mut threads, 0);
     assert_eq!(threads[0].state, State::Waiting);
-    assert_eq!(threads[1].core, Some(0));
+    assert_eq!(threads[1].processor, Some(0));
     assert_eq!(threads[1].slice_end, SLICE + SWITCH + SLICE);
 }
 
@@ -107,11 +100,11 @@ fn a_thread_bound_to_a_core_waits_for_that_core() {
     threads[1].affinity = Some(CoreSet::only(0));
     assert!(!schedule.place(&mut threads, 1, 0));
     schedule.place(&mut threads, 2, 0);
-    assert_eq!(threads[2].core, Some(1));
+    assert_eq!(threads[2].processor, Some(1));
     schedule.sleep(&mut threads, 2, Sleep::Time, None);
-    assert_eq!(threads[1].core, None, "core 1 is not for it");
+    assert_eq!(threads[1].processor, None, "core 1 is not for it");
     schedule.sleep(&mut threads, 0, Sleep::Time, None);
-    assert_eq!(threads[1].core, Some(0));
+    assert_eq!(threads[1].processor, Some(0));
 }
 
 #[test]
@@ -174,7 +167,7 @@ fn who_spins_gives_way_when_its_slice_is_over_and_somebody_waits() {
     assert_eq!(schedule.next(&mut threads, false), Next::Run(0));
     threads[0].time = SLICE;
     schedule.preempt(&mut threads, 0);
-    assert_eq!(threads[1].core, Some(0));
+    assert_eq!(threads[1].processor, Some(0));
 }
 
 #[test]
@@ -193,7 +186,7 @@ fn an_ended_thread_leaves_its_core_and_its_queue() {
     assert_eq!(threads[1].state, State::Gone);
     threads[0].time = 40;
     schedule.end(&mut threads, 0);
-    assert_eq!(threads[2].core, Some(0));
+    assert_eq!(threads[2].processor, Some(0));
     assert_eq!(schedule.next(&mut threads, false), Next::Run(2));
 }
 
@@ -215,13 +208,13 @@ fn changes_tell_when_each_thread_had_a_core() {
 #[test]
 fn a_thread_that_is_bound_elsewhere_leaves_its_core_at_its_turn() {
     let (mut schedule, mut threads) = placed(3, 2);
-    assert_eq!(threads[1].core, Some(1));
+    assert_eq!(threads[1].processor, Some(1));
     schedule.rebind(&mut threads, 1, CoreSet::only(2), 40);
-    assert_eq!(threads[1].core, Some(1));
+    assert_eq!(threads[1].processor, Some(1));
     assert_eq!(schedule.slice_end(&threads[1]), Some(0));
     threads[1].time = 50;
     schedule.preempt(&mut threads, 1);
-    assert_eq!((threads[1].core, threads[1].time), (Some(2), 50));
+    assert_eq!((threads[1].processor, threads[1].time), (Some(2), 50));
     assert_eq!(schedule.slice_end(&threads[1]), None);
     // Where it is already.
     schedule.rebind(&mut threads, 1, CoreSet::only(2), 60);
@@ -236,6 +229,6 @@ fn a_thread_that_waits_for_a_core_gets_one_that_it_may_have_now() {
     threads[1].affinity = Some(CoreSet::only(0));
     assert!(!schedule.place(&mut threads, 1, 0));
     schedule.rebind(&mut threads, 1, CoreSet::only(1), 70);
-    assert_eq!((threads[1].core, threads[1].time), (Some(1), 70));
+    assert_eq!((threads[1].processor, threads[1].time), (Some(1), 70));
     assert!(!schedule.is_crowded());
 }

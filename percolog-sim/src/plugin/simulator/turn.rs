@@ -406,7 +406,7 @@ impl Simulator {
     fn ask_for(&mut self, thread: usize) -> bool {
         let asking = &self.threads[thread];
         let (Some(core), Some(Ask { site, line }), State::Ready(now)) =
-            (asking.core, asking.ask, asking.state)
+            (self.core_of(thread), asking.ask, asking.state)
         else {
             return false;
         };
