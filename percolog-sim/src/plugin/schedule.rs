@@ -137,7 +137,9 @@ impl Schedule {
             None => {
                 threads[thread].state = State::Waiting;
                 self.waiting.push_back(thread);
-                self.wake_spinners(threads);
+                if self.waiting.len() == 1 {
+                    self.limit_spinners(threads, at);
+                }
                 false
             }
         }
@@ -175,17 +177,23 @@ impl Schedule {
 
     /// A thread no longer waits for its turn (it has it, or does something else).
     pub(crate) fn unready(&mut self, threads: &[Thread], thread: usize) {
-        if let State::Ready(key) = threads[thread].state {
-            self.ready.remove(&(key, thread));
-        }
+        let key = match threads[thread].state {
+            State::Ready(key) => key,
+            State::Spinning => slice_over(&threads[thread]),
+            _ => return,
+        };
+        self.ready.remove(&(key, thread));
     }
 
-    /// Threads that spin keep a core from one that wants it only until their slice is over.
-    fn wake_spinners(&mut self, threads: &[Thread]) {
-        for (number, thread) in threads.iter().enumerate() {
-            if thread.state == State::Spinning {
-                let key = thread.slice_end.max(thread.time);
-                self.ready.insert((key, number));
+    /// From `at` on a thread waits for a core, as none did before. Those that spin keep theirs only until their slice is over; if it is
+    /// already, until then.
+    fn limit_spinners(&mut self, threads: &mut [Thread], at: Ticks) {
+        for number in 0..threads.len() {
+            if threads[number].state == State::Spinning {
+                self.unready(threads, number);
+                let thread = &mut threads[number];
+                thread.slice_end = thread.slice_end.max(at);
+                self.ready.insert((slice_over(thread), number));
             }
         }
     }
@@ -195,17 +203,8 @@ impl Schedule {
         self.unready(threads, thread);
         threads[thread].state = State::Spinning;
         if self.is_crowded() {
-            let key = threads[thread].slice_end.max(threads[thread].time);
-            self.ready.insert((key, thread));
+            self.ready.insert((slice_over(&threads[thread]), thread));
         }
-    }
-
-    /// A spinning thread wants its turn at `key` after all.
-    pub(crate) fn unspin(&mut self, threads: &mut [Thread], thread: usize, key: Ticks) {
-        let timer = threads[thread].slice_end.max(threads[thread].time);
-        self.ready.remove(&(timer, thread));
-        threads[thread].state = State::Waiting;
-        self.make_ready(threads, thread, key);
     }
 
     /// A thread leaves its processor at its own time; whoever has waited longest for this one gets it.
@@ -293,8 +292,10 @@ impl Schedule {
             let ready = self.ready.first().copied();
             match (ready, self.timers.first().copied()) {
                 (Some(ready), timer) if timer.is_none_or(|timer| ready < timer) => {
-                    let thread = ready.1;
+                    let (key, thread) = ready;
                     self.ready.remove(&ready);
+                    // Also if it spun until now: it is not to be found among those that do.
+                    threads[thread].state = State::Ready(key);
                     return Next::Run(thread);
                 }
                 (ready, Some((deadline, thread)))
@@ -335,7 +336,7 @@ impl Schedule {
         state.affinity = Some(set);
         if state.evicted && state.state == State::Spinning {
             let now = state.time.max(at);
-            self.unspin(threads, thread, now);
+            self.make_ready(threads, thread, now);
         } else if let Some(index) = self.waiting.iter().position(|&waiting| waiting == thread) {
             self.waiting.remove(index);
             self.place(threads, thread, at);
@@ -348,6 +349,11 @@ impl Schedule {
         let now = threads[thread].time;
         self.place(threads, thread, now);
     }
+}
+
+/// When a thread that spins has to look whether others wait for its core.
+fn slice_over(thread: &Thread) -> Ticks {
+    thread.slice_end.max(thread.time)
 }
 
 #[cfg(test)]

@@ -4,7 +4,8 @@
 //! one of the lines that it read changes; and a line that its core holds cannot change before the core loses it. Such
 //! a thread needs no turn until then. When the line is taken from its core, it goes on at the time at which its loop
 //! would have come round next: nothing that it did in between could have been seen by anybody. If the line is lost already, and
-//! only the probe that takes it has not arrived, that time is known, and the thread goes on then.
+//! only the probe that takes it has not arrived, that time is known, and the thread goes on then. If others wait for its core, it goes
+//! on for the last round of its slice.
 //!
 //! A loop that counts (spins a while, then sleeps) changes a register and is not taken for a spin. A loop whose only
 //! state is in vector or flag registers would be; none is known.
@@ -122,14 +123,19 @@ impl Simulator {
         let thread = &mut self.threads[me];
         thread.spun_at = observation.place;
         thread.suspect = true;
-        let end = self.schedule.slice_end(&self.threads[me]);
-        let until = until
-            .min(end.unwrap_or(Ticks::MAX))
-            .min(self.part.limit(now));
         let period = now - observation.at;
-        let rounds = until.saturating_sub(now).div_ceil(period);
+        let rounds = self.rounds(me, now, until, period);
         self.charge(rounds * period);
         rounds > 0
+    }
+
+    /// How many rounds of this period a thread begins from `now` on before `until`; the last one of its slice is to be executed, so that
+    /// it leaves its core at the access at which it would have.
+    fn rounds(&self, thread: usize, now: Ticks, until: Ticks, period: Ticks) -> u64 {
+        let end = self.schedule.slice_end(&self.threads[thread]);
+        let end = end.unwrap_or(Ticks::MAX).min(self.part.limit(now));
+        let whole = end.saturating_sub(now) / period;
+        until.saturating_sub(now).div_ceil(period).min(whole)
     }
 
     /// The thread that has the turn spins, and waits until a line is taken from its core. It is about to read at `now`.
@@ -141,20 +147,28 @@ impl Simulator {
         for &line in &observation.lines {
             self.waits.watch(line, me);
         }
+        let period = now - observation.at;
         let thread = &mut self.threads[me];
         thread.spun_at = observation.place;
         thread.spin = Some(Box::new(Spin {
             at: observation.at,
             now,
-            period: now - observation.at,
+            period,
             lines: observation.lines,
         }));
         self.save();
+        let saved = self.now();
         self.schedule.spin(&mut self.threads, me);
         let gate = self.yield_turn(state);
-        if gate == Gate::Open {
-            // The end of its slice may have come instead.
+        if gate == Gate::Open && self.threads[me].spin.is_some() {
+            // Nothing has changed, but the end of its slice has come.
             self.stop_spin(me);
+            if let Some(end) = self.schedule.slice_end(&self.threads[me]) {
+                // Interrupts have cost it time.
+                let now = now + (self.now() - saved);
+                let rounds = self.rounds(me, now, end, period);
+                self.charge(rounds * period);
+            }
         }
         gate
     }
@@ -176,13 +190,14 @@ impl Simulator {
             for &watched in &spin.lines {
                 self.waits.unwatch(watched, thread);
             }
-            let rounds = when.saturating_sub(spin.at).div_ceil(spin.period);
+            let rounds = self.rounds(thread, spin.at, when, spin.period);
             // It has been there already in a round that came too early to see what has changed.
             let next = spin.at + rounds * spin.period;
+            // Before its time changes: it may stand among those that are ready at the end of its slice.
+            self.schedule.make_ready(&mut self.threads, thread, next);
             let time = self.threads[thread].time;
             self.threads[thread].time = (time + next).saturating_sub(spin.now);
             self.depends(thread, spin.now, next);
-            self.schedule.unspin(&mut self.threads, thread, next);
         }
     }
 }

@@ -165,16 +165,35 @@ fn who_spins_gives_way_when_its_slice_is_over_and_somebody_waits() {
     threads.push(Thread::new(0, 0));
     schedule.place(&mut threads, 1, 100);
     assert_eq!(schedule.next(&mut threads, false), Next::Run(0));
+    // Whoever has the turn does not wait for it, also if somebody comes meanwhile.
+    schedule.end(&mut threads, 1);
+    threads.push(Thread::new(0, 0));
+    schedule.place(&mut threads, 2, 200);
+    assert_eq!(schedule.horizon(), None);
     threads[0].time = SLICE;
     schedule.preempt(&mut threads, 0);
-    assert_eq!(threads[1].processor, Some(0));
+    assert_eq!(threads[2].processor, Some(0));
+}
+
+#[test]
+fn who_spins_beyond_its_slice_gives_way_when_somebody_comes() {
+    let (mut schedule, mut threads) = placed(1, 1);
+    schedule.unready(&threads, 0);
+    schedule.spin(&mut threads, 0);
+    threads.push(Thread::new(0, 0));
+    schedule.place(&mut threads, 1, 5 * SLICE);
+    assert_eq!(schedule.slice_end(&threads[0]), Some(5 * SLICE));
+    assert_eq!(schedule.horizon(), Some((5 * SLICE, 0)));
+    schedule.end(&mut threads, 0);
+    assert_eq!(schedule.next(&mut threads, false), Next::Run(1));
+    assert_eq!(schedule.horizon(), None, "it waits for no turn");
 }
 
 #[test]
 fn who_spins_goes_on_when_its_line_is_taken() {
     let (mut schedule, mut threads) = placed(2, 2);
     schedule.spin(&mut threads, 0);
-    schedule.unspin(&mut threads, 0, 70);
+    schedule.make_ready(&mut threads, 0, 70);
     schedule.make_ready(&mut threads, 1, 80);
     assert_eq!(schedule.next(&mut threads, false), Next::Run(0));
 }

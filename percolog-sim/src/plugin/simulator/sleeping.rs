@@ -117,6 +117,8 @@ impl Simulator {
             return;
         }
         self.save();
+        // The time without a core is not a round of a spin.
+        self.interrupt_observation();
         self.schedule.preempt(&mut self.threads, me);
         self.threads[me].forced = false;
         let _ = self.yield_turn(baton::state());
@@ -157,7 +159,7 @@ impl Simulator {
                 State::Spinning => {
                     self.stop_spin(thread);
                     let time = self.threads[thread].time;
-                    self.schedule.unspin(&mut self.threads, thread, time);
+                    self.schedule.make_ready(&mut self.threads, thread, time);
                 }
                 _ => {}
             }

@@ -318,7 +318,7 @@ impl Simulator {
             State::Spinning => {
                 self.stop_spin(thread);
                 self.threads[thread].forced = true;
-                self.schedule.unspin(&mut self.threads, thread, 0);
+                self.schedule.make_ready(&mut self.threads, thread, 0);
                 return;
             }
             _ => {}
