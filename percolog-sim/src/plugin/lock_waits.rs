@@ -6,17 +6,18 @@
 //!
 //! *Waiting.* A thread that comes back to a word of a [free](crate::plugin::free) line at the same instruction, and used no such line in
 //! between, did not get the lock: whatever lies between (a loop that reads, pauses, yields, or sleeps) was waiting. Who gets a
-//! lock uses it next at the instruction that releases it. So was what lies between two uses of a word if the thread has slept
-//! in the kernel for that word.
+//! lock uses it next at the instruction that releases it. So was what lies between two uses of a line if the thread has slept
+//! in the kernel for the word that it used first, or read in a circle until the line was taken: it may go on at another word of the lock.
 //!
 //! *What the lock guards* costs nothing, either, from the use that gets it to the one that releases it. Which one that is, those show who
 //! wait: when one of them has got the lock, the last write to its word by another thread was the release.
 //!
 //! *Other lines* are asked for at the time that it would be, so that threads which the lock kept apart meet there.
 //!
-//! *Limits.* A lock of several words (a lock for readers and writers) is spared the waiting for each of them, and not what lies
-//! between a use of one and a use of another. An event, a flag that is read at one place until it is set, would be taken for a lock
-//! if it lay in a line of one.
+//! *Limits.* Who tries again for a lock of several words (a lock for readers and writers) is spared what lies between two uses of one of
+//! them, and not what lies between a use of one and a use of another. Who comes to such a lock is taken for whoever releases it, now and
+//! then: then what is done under it is not free, or what is done without it is. An event, a flag that is read at one place until it is set,
+//! would be taken for a lock if it lay in a line of one.
 //!
 //! *Dependences.* Who is woken by another thread, or reads in a circle until another writes, could not have gone on before that one did what
 //! it waited for: it leads by no more than that one.
@@ -88,15 +89,16 @@ impl Simulator {
         let me = self.current();
         let writes = self.lock_writes.entry(line).or_default();
         let thread = &mut self.threads[me];
-        let last = thread.used_lock.filter(|last| last.is_of(line, bytes));
-        let again = last.filter(|last| last.has_slept || last.place == site.place);
+        let last = thread.used_lock.filter(|last| last.line == line);
+        let again = last
+            .filter(|last| last.has_slept || (last.place == site.place && last.is_of(line, bytes)));
         if let Some(last) = again {
             thread.lead = now.saturating_sub(last.ahead);
         } else if let Some(place) = thread.used_lock.and_then(|last| last.behind) {
             // It had got the lock.
             *self.releases.entry(place).or_default() += 1;
         }
-        let behind = again.and_then(|_| writes.by_another(me, bytes));
+        let behind = again.and_then(|last| writes.by_another(me, last.bytes));
         if site.writes() {
             writes.note(me, bytes, site.place);
         }
@@ -134,6 +136,16 @@ impl Simulator {
         let most = self.releases.values().max().copied().unwrap_or(0);
         let count = self.releases.get(&last.place).copied().unwrap_or(0);
         most > 0 && count < most.div_ceil(RARELY)
+    }
+
+    /// A thread that read in a circle from `from` on, because nobody wrote to this line, goes on at `now`.
+    pub(crate) fn has_spun(&mut self, thread: usize, line: u64, from: Ticks, now: Ticks) {
+        if !self.spares_waiting(line) {
+            return self.depends(thread, from, now);
+        }
+        let lead = &mut self.threads[thread].lead;
+        *lead = (*lead + now).saturating_sub(from);
+        self.tally.lead(thread, *lead);
     }
 
     /// A thread goes on at `now` because the thread that has the turn has done something at that time.

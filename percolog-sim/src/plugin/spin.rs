@@ -197,7 +197,7 @@ impl Simulator {
             self.schedule.make_ready(&mut self.threads, thread, next);
             let time = self.threads[thread].time;
             self.threads[thread].time = (time + next).saturating_sub(spin.now);
-            self.depends(thread, spin.now, next);
+            self.has_spun(thread, line, spin.now, next);
         }
     }
 }
