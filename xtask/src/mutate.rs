@@ -247,12 +247,6 @@ fn paths(root: &Path, subject: &str, mutations: &[Mutation]) -> Vec<String> {
         "percolog-sim" => add(&["percolog-roi"]),
         "percolog-cli" => add(&["percolog/src", "percolog-roi", "percolog-sim/src"]),
         "xtask" => {}
-        "percolog-sim/validation" => add(&[
-            "percolog/src",
-            "percolog-cli",
-            "percolog-roi",
-            "percolog-sim/src",
-        ]),
         _ if subject.starts_with("telemetry/") => add(&["percolog/src", "telemetry/instruments"]),
         _ => match subject.strip_prefix("percolog/src/") {
             Some(module) => {
@@ -272,6 +266,14 @@ fn paths(root: &Path, subject: &str, mutations: &[Mutation]) -> Vec<String> {
         }
         if mutation.test.contains("--test transfers") {
             add(&["percolog-roi", "percolog-sim"]);
+        }
+        if mutation.test.contains("-p percolog-validation") {
+            add(&[
+                "percolog/src",
+                "percolog-cli",
+                "percolog-roi",
+                "percolog-sim",
+            ]);
         }
         if mutation.test.contains("lab/Cargo.toml") {
             add(&["lab"]);

@@ -179,7 +179,12 @@ fn a_group_depends_on_all_that_its_tests_are_built_from() {
         (
             "percolog-sim/validation/src/lib.rs",
             "cargo test -p percolog-validation --lib",
-            "percolog-sim/src",
+            "percolog-sim",
+        ),
+        (
+            "percolog-sim/src/lib.rs",
+            "cargo test --release -p percolog-validation --test figures",
+            "percolog-cli",
         ),
         (
             "telemetry/metrics/src/lib.rs",
