@@ -2,7 +2,7 @@
 
 use crate::cpu::{DropsAll, Environment, Native};
 use crate::oplog::{
-    Absorb, AddToken, LogStats, Logged, LoggedBuilder, Operation, RemoveToken, Synchronized,
+    Absorb, AddToken, LogStats, Logged, LoggedBuilder, Mode, Operation, RemoveToken, Synchronized,
     token_pair,
 };
 use crate::sync::const_fn;
@@ -142,6 +142,7 @@ impl<T: Send, E: Environment> Registry<T, E> {
         pub const fn new_in(environment: E) -> Self {
             Self {
                 log: LoggedBuilder::new()
+                    .mode(Mode::Deferring)
                     // Finding partners across cores takes a look into an index for each entry, and so does executing them.
                     .absorb_while_merging(false)
                     // Nobody waits for who lists.

@@ -1,10 +1,12 @@
 //! What the holder of an object's lock works with: the state, and what is on its way into it.
 
+use super::mode::Learner;
 use super::queue::{Limits, Queue};
 use crate::sync::const_fn;
 use alloc::vec::Vec;
 
-/// What the holder of the object's lock works with.
+/// What the holder of the object's lock works with: the state first, on the line of the lock.
+#[repr(C)]
 pub(super) struct Merged<S, Q: Queue<S>> {
     pub(super) state: S,
     /// One queue for each slot that has ever been merged. Together they are the batch: what was taken
@@ -20,6 +22,7 @@ pub(super) struct Merged<S, Q: Queue<S>> {
     /// How many operations of the batch are left.
     pub(super) left: usize,
     pub(super) scratch: Option<Q::Scratch>,
+    pub(super) learner: Learner,
 }
 
 impl<S, Q: Queue<S>> Merged<S, Q> {
@@ -33,6 +36,7 @@ impl<S, Q: Queue<S>> Merged<S, Q> {
                 unapplied: false,
                 left: 0,
                 scratch: None,
+                learner: Learner::new(),
             }
         }
     }

@@ -19,19 +19,23 @@ pub(super) fn depth() -> usize {
 /// Runs `f` and keeps a panic from going further; what it means has been recorded by then. Whether `f` has returned.
 pub(super) fn contained(f: impl FnOnce()) -> bool {
     #[cfg(all(feature = "std", not(percolog_loom)))]
+    DEPTH.set(depth() + 1);
+    let returned = caught(f);
+    #[cfg(all(feature = "std", not(percolog_loom)))]
+    DEPTH.set(depth() - 1);
+    returned
+}
+
+/// The same for an `f` in which nothing is merged, so that it needs no [`depth`].
+#[inline(always)]
+pub(super) fn caught(f: impl FnOnce()) -> bool {
+    #[cfg(all(feature = "std", not(percolog_loom)))]
     {
-        DEPTH.set(depth() + 1);
         // Unwind safety: the object is poisoned, which is how its users are told.
         let result = std::panic::catch_unwind(std::panic::AssertUnwindSafe(f));
-        DEPTH.set(depth() - 1);
         let returned = result.is_ok();
         if let Err(panic) = result {
-            // A payload whose own destructor panics must not get out this way either.
-            if let Err(again) =
-                std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| drop(panic)))
-            {
-                mem::forget(again);
-            }
+            forget_panic(panic);
         }
         returned
     }
@@ -39,5 +43,14 @@ pub(super) fn contained(f: impl FnOnce()) -> bool {
     {
         f();
         true
+    }
+}
+
+/// Drops what a panic carried. A payload whose own destructor panics must not get out this way either.
+#[cfg(all(feature = "std", not(percolog_loom)))]
+#[cold]
+fn forget_panic(panic: std::boxed::Box<dyn core::any::Any + Send>) {
+    if let Err(again) = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| drop(panic))) {
+        mem::forget(again);
     }
 }

@@ -41,12 +41,13 @@ pub(super) struct Door<'a> {
 
 impl Gate {
     const_fn! {
-        pub(super) const fn new() -> Self {
-            Self { lock: ObjectLock::new(), flags: AtomicU32::new(0) }
+        pub(super) const fn new(flags: u32) -> Self {
+            Self { lock: ObjectLock::new(), flags: AtomicU32::new(flags) }
         }
     }
 
     /// Relaxed: set and looked at under the lock; a look from outside is a hint.
+    #[inline(always)]
     pub(super) fn is_poisoned(&self) -> bool {
         self.flags.load(Ordering::Relaxed) & POISONED != 0
     }
@@ -60,7 +61,9 @@ impl Gate {
     }
 
     /// The door for a thread that has just taken the lock. An object without a number stays where it is while it is used.
+    #[inline(always)]
     pub(super) fn door<'a>(&'a self, number: Option<&'a Number>) -> Door<'a> {
+        held::count_up();
         Door {
             gate: self,
             number,
@@ -141,6 +144,7 @@ impl Door<'_> {
         core::ptr::eq(self.gate, gate)
     }
 
+    #[inline(always)]
     pub(super) fn poison_if_panicking(&self) {
         if !self.was_panicking && is_panicking() {
             self.gate.poison();
@@ -156,16 +160,21 @@ impl Door<'_> {
         self.gate.lock.downgrade();
     }
 
+    #[inline(always)]
     pub(super) fn leave_exclusive(&self) {
+        held::count_down();
         self.gate.lock.release_exclusive();
     }
 
+    #[inline(always)]
     pub(super) fn leave_shared(&self) {
+        held::count_down();
         held::pop(self.name());
         self.gate.lock.release_shared();
     }
 }
 
+#[inline(always)]
 pub(super) fn is_panicking() -> bool {
     #[cfg(feature = "std")]
     return std::thread::panicking();

@@ -39,6 +39,7 @@ impl<'a, S> Synchronized<'a, S> {
     /// # Safety
     /// The calling thread has gone through `door` for exclusive use of the object whose state this
     /// is, and hands that use over to the guard.
+    #[inline(always)]
     pub(super) unsafe fn new(door: Door<'a>, state: NonNull<S>) -> Self {
         Self {
             door,
@@ -86,6 +87,7 @@ impl<'a, S> ReadGuard<'a, S> {
 impl<S> Deref for Synchronized<'_, S> {
     type Target = S;
 
+    #[inline]
     fn deref(&self) -> &S {
         // SAFETY: exclusive use of the state is ours until the guard is dropped.
         unsafe { self.state.as_ref() }
@@ -93,6 +95,7 @@ impl<S> Deref for Synchronized<'_, S> {
 }
 
 impl<S> DerefMut for Synchronized<'_, S> {
+    #[inline]
     fn deref_mut(&mut self) -> &mut S {
         // SAFETY: exclusive use of the state is ours until the guard is dropped.
         unsafe { self.state.as_mut() }
@@ -102,6 +105,7 @@ impl<S> DerefMut for Synchronized<'_, S> {
 impl<S> Deref for ReadGuard<'_, S> {
     type Target = S;
 
+    #[inline]
     fn deref(&self) -> &S {
         // SAFETY: shared use of the state is ours until the guard is dropped.
         unsafe { self.state.as_ref() }
@@ -109,6 +113,7 @@ impl<S> Deref for ReadGuard<'_, S> {
 }
 
 impl<S> Drop for Synchronized<'_, S> {
+    #[inline]
     fn drop(&mut self) {
         self.door.poison_if_panicking();
         self.door.leave_exclusive();
@@ -116,6 +121,7 @@ impl<S> Drop for Synchronized<'_, S> {
 }
 
 impl<S> Drop for ReadGuard<'_, S> {
+    #[inline]
     fn drop(&mut self) {
         self.door.leave_shared();
     }

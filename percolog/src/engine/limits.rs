@@ -1,5 +1,6 @@
 //! What happens when a slot's queue is full.
 
+use super::slots::bounded;
 use core::fmt;
 
 /// What `queue` does when the slot's queue has reached its limit, and the operation neither cancels nor replaces one that is in it:
@@ -21,6 +22,23 @@ pub enum Policy {
     MergeOrDiscard,
 }
 
+/// Whether [`queue`](crate::oplog::Logged::queue) executes operations at once.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[non_exhaustive]
+pub enum Mode {
+    /// As it goes best: at once while the object's lock is usually free, or readers come often; deferred while updates of several
+    /// threads meet and readers come seldom. The object learns it, and changes with the load.
+    #[default]
+    Adaptive,
+    /// At once, unless the object is in use just then.
+    Eager,
+    /// Never: whoever reads executes them, or finds its queue full.
+    Deferring,
+    /// Now so, now so, for no reason: for tests.
+    #[doc(hidden)]
+    Restless,
+}
+
 /// The treatment of pending operations when the object is dropped.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 #[non_exhaustive]
@@ -39,6 +57,7 @@ pub(crate) struct Options {
     pub(crate) limit: usize,
     pub(crate) hard_limit: usize,
     pub(crate) policy: Policy,
+    pub(crate) mode: Mode,
     pub(crate) on_drop: OnDrop,
     pub(crate) absorb_while_merging: bool,
     /// Whether the state is in order whatever operation has panicked: then poison is for those who read, and updaters who come to
@@ -52,16 +71,17 @@ impl Options {
         limit: 128,
         hard_limit: 16 * 128,
         policy: Policy::Merge,
+        mode: Mode::Adaptive,
         on_drop: OnDrop::Apply,
         absorb_while_merging: true,
         merge_poisoned: false,
     };
 
     /// The length at which a slot's queue stops to be appended to without a second thought.
-    pub(crate) const fn first_threshold(&self) -> usize {
+    pub(super) const fn first_threshold(&self) -> u32 {
         match self.policy {
-            Policy::Grow => usize::MAX,
-            _ => self.limit,
+            Policy::Grow => u32::MAX,
+            _ => bounded(self.limit),
         }
     }
 }

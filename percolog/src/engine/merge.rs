@@ -4,12 +4,15 @@ use super::batch::Merged;
 use super::contained::contained;
 use super::gate::{Door, Refusal, Wait};
 use super::guard::{ReadGuard, SynchronizeError, Synchronized};
+use super::limits::Mode;
+use super::mode::{DIRTY, Found, KEEPS_WAITING, Use};
 use super::object::{Center, Object};
 use super::queue::{Limits, Queue};
 use super::slots::{Slots, Stamps};
 use super::stats::{Drained, MemoryUsage, Tally};
 use crate::cpu::Environment;
 use crate::sync::Patience;
+use crate::sync::atomic::Ordering;
 use core::mem;
 use core::ptr::NonNull;
 
@@ -57,6 +60,7 @@ impl<S, Q: Queue<S>> Drop for Work<'_, S, Q> {
         self.merged.left = left;
         self.center.account.unfinished.set(left as u64);
         if !self.completed {
+            self.center.leave_unfinished();
             self.center.gate.poison();
         }
     }
@@ -66,7 +70,7 @@ impl<S, Q: Queue<S>> Drop for Work<'_, S, Q> {
 struct Cut<'a, S, Q: Queue<S>> {
     slots: &'a Slots<S, Q>,
     taken: &'a [usize],
-    threshold: usize,
+    threshold: u32,
     /// Later than every stamp in the queues: each was taken before its lock was released, and we
     /// have acquired them all. 0 until it is taken.
     stamp: u64,
@@ -88,7 +92,7 @@ impl<S, Q: Queue<S>> Cut<'_, S, Q> {
             // From here on a smaller stamp is one taken before this cut; see `Object::push`.
             slot.latest = slot.latest.max(self.stamp);
             slot.marked = false;
-            slot.threshold = self.threshold;
+            slot.set_threshold(self.threshold);
         }
         latest
     }
@@ -109,7 +113,19 @@ impl<S, Q: Queue<S>, E: Environment> Object<S, Q, E> {
     /// lock, and whoever holds a slot's lock waits for nothing.
     fn take(&self, merged: &mut Merged<S, Q>) -> bool {
         debug_assert!(!merged.unapplied);
+        if self.mode.is_eager() {
+            let flags = &self.center.gate.flags;
+            // Relaxed: as for an update; see `mode`.
+            if flags.load(Ordering::Relaxed) & DIRTY == 0 {
+                return false;
+            }
+            // Before the marks are looked at. Acquire pairs with the Release in `announce`.
+            if self.options.mode != Mode::Restless {
+                flags.fetch_and(!DIRTY, Ordering::Acquire);
+            }
+        }
         merged.locked.clear();
+        let mut absorbed = 0;
         loop {
             let any = self.dirty.collect(|lowest, distance| {
                 // Whose mark we have seen has a queue, which `end` therefore covers.
@@ -127,6 +143,7 @@ impl<S, Q: Queue<S>, E: Environment> Object<S, Q, E> {
                     let mut held = place.lock();
                     if held.get().marked {
                         held.get().queue.exchange(queue);
+                        absorbed += held.get().take_absorbed();
                         held.keep();
                         merged.left += queue.len();
                         merged.locked.push(slot);
@@ -149,6 +166,7 @@ impl<S, Q: Queue<S>, E: Environment> Object<S, Q, E> {
         };
         cut.stamp = self.stamp();
         let (stamp, latest) = (cut.stamp, cut.release());
+        drop(cut);
         if latest > stamp {
             // A stamp from the future: the clocks of two slots differ by more than it takes to go
             // from one to the other.
@@ -156,7 +174,74 @@ impl<S, Q: Queue<S>, E: Environment> Object<S, Q, E> {
         }
         // Who waits with a full queue has an empty one now, and need not wait for the operations to be executed.
         self.center.gate.lock.let_updaters_go();
+        self.center.account.absorbed.add(absorbed);
+        let found = Found {
+            slots: merged.locked.len() as u64,
+            left: merged.left as u64,
+            absorbed,
+        };
+        self.learn(merged, found);
         true
+    }
+
+    /// Whether a slot may have something to take, as a holder of the object sees it.
+    fn is_marked(&self) -> bool {
+        if self.mode.is_eager() {
+            // Relaxed: as for an update; see `mode`.
+            self.center.gate.flags.load(Ordering::Relaxed) & DIRTY != 0
+        } else {
+            !self.dirty.is_clean()
+        }
+    }
+
+    /// What a merge has found decides how updates go on.
+    fn learn(&self, merged: &mut Merged<S, Q>, found: Found) {
+        if self.options.mode != Mode::Adaptive {
+            return;
+        }
+        if self.mode.is_eager() {
+            self.was_contended(merged, found.left + found.absorbed);
+        } else if merged.learner.merged(found, self.usage()) {
+            self.change_mode();
+        }
+    }
+
+    /// Updates have found the lock of an eager object taken.
+    #[cold]
+    pub(super) fn was_contended(&self, merged: &mut Merged<S, Q>, times: u64) {
+        if self.options.mode == Mode::Adaptive && merged.learner.contended(times, self.usage()) {
+            self.change_mode();
+        }
+    }
+
+    /// Lets an eager object defer a few updates, from time to time.
+    #[inline(always)]
+    pub(super) fn try_deferring_if_due(&self, merged: &mut Merged<S, Q>) {
+        if merged.learner.is_trial_due(self.center.at_once.get())
+            && self.options.mode == Mode::Adaptive
+        {
+            merged.learner.try_deferring();
+            self.change_mode();
+        }
+    }
+
+    fn usage(&self) -> Use {
+        let account = &self.center.account;
+        Use {
+            at_once: self.center.at_once.get(),
+            merged: account.executed.get() + account.absorbed.get(),
+            readers: self.center.guards.get(),
+        }
+    }
+
+    #[cold]
+    pub(super) fn change_mode(&self) {
+        if self.mode.is_eager() {
+            self.mode.make_deferring(&self.center.gate);
+        } else {
+            self.mode.make_eager(&self.center.gate);
+        }
+        self.center.account.mode_changes.add(1);
     }
 
     fn work<'a>(&'a self, merged: &'a mut Merged<S, Q>, tally: &'a Tally) -> Work<'a, S, Q> {
@@ -176,6 +261,9 @@ impl<S, Q: Queue<S>, E: Environment> Object<S, Q, E> {
         // Not when `prepare` has left nothing: that `apply` has seen them is what makes the queues
         // fit to be exchanged again.
         merged.unapplied = merged.left != 0;
+        if merged.unapplied {
+            self.center.leave_unfinished();
+        }
         executed
     }
 
@@ -193,6 +281,9 @@ impl<S, Q: Queue<S>, E: Environment> Object<S, Q, E> {
 
     /// Executes everything that is pending. The caller has the object for itself.
     pub(super) fn merge(&self, merged: &mut Merged<S, Q>) -> usize {
+        if self.options.mode == Mode::Restless && merged.learner.flips() {
+            self.change_mode();
+        }
         let mut executed = 0;
         if merged.unapplied {
             executed += self.apply(merged, usize::MAX);
@@ -222,6 +313,34 @@ impl<S, Q: Queue<S>, E: Environment> Object<S, Q, E> {
         })
     }
 
+    /// The object, for a reader who need not wait, if nothing has to be executed before.
+    #[inline(always)]
+    pub(crate) fn synchronize_at_once(&self) -> Option<Synchronized<'_, S>> {
+        let center = &*self.center;
+        if !self.mode.is_eager() || !center.gate.lock.try_exclusive_at_once() {
+            return None;
+        }
+        let door = center.gate.door(Some(&center.number));
+        if !self.is_clean() {
+            door.leave_exclusive();
+            return None;
+        }
+        center.guards.add(1);
+        let state = center
+            .merged
+            // SAFETY: this thread has the object for itself.
+            .with_mut(|merged| NonNull::from(unsafe { &mut (*merged).state }));
+        // SAFETY: as above.
+        Some(unsafe { Synchronized::new(door, state) })
+    }
+
+    /// Whether the object is eager, and nothing has to be executed before an update or a reader, as the holder of the object sees it.
+    #[inline(always)]
+    pub(super) fn is_clean(&self) -> bool {
+        // Relaxed: set under the lock, or before whatever this thread knows of; see `mode`.
+        self.center.gate.flags.load(Ordering::Relaxed) & KEEPS_WAITING == 0
+    }
+
     pub(crate) fn synchronize(
         &self,
         wait: Wait,
@@ -234,7 +353,7 @@ impl<S, Q: Queue<S>, E: Environment> Object<S, Q, E> {
                 if !poisoned {
                     self.merge(&mut *merged.as_ptr());
                 }
-                self.center.account.guards.add(1);
+                self.center.guards.add(1);
                 mem::forget(inside);
                 let state = NonNull::new_unchecked(&raw mut (*merged.as_ptr()).state);
                 let guard = Synchronized::new(door, state);
@@ -264,8 +383,7 @@ impl<S, Q: Queue<S>, E: Environment> Object<S, Q, E> {
                 }
                 let merged = &mut *merged.as_ptr();
                 self.merge(merged);
-                let account = &self.center.account;
-                let changes = account.executed.get().wrapping_add(account.guards.get());
+                let changes = self.center.changes();
                 Ok(f(&merged.state, changes))
             })
         }
@@ -306,7 +424,7 @@ impl<S, Q: Queue<S>, E: Environment> Object<S, Q, E> {
         let door = self.enter_shared(wait)?;
         let (clean, state) = self.center.merged.with(|merged| {
             // SAFETY: shared use of the merged part; nobody writes it while we have it.
-            let clean = unsafe { !(*merged).unapplied } && self.dirty.is_clean();
+            let clean = unsafe { !(*merged).unapplied } && !self.is_marked();
             // SAFETY: as above; the state is only read through the pointer.
             let state = unsafe { NonNull::new_unchecked((&raw const (*merged).state).cast_mut()) };
             (clean, state)

@@ -19,11 +19,13 @@
 mod batch;
 mod contained;
 mod dirty;
+mod eager;
 mod gate;
 mod guard;
 mod lent;
 mod limits;
 mod merge;
+mod mode;
 #[cfg(all(test, percolog_loom))]
 pub(crate) mod models;
 mod object;
@@ -39,10 +41,10 @@ pub use guard::{ReadGuard, SynchronizeError, Synchronized};
 pub use lent::LogCacheStats;
 pub(crate) use lent::{Cache, CacheOptions, Lent};
 pub(crate) use limits::Options;
-pub use limits::{Full, FullReason, OnDrop, Policy};
+pub use limits::{Full, FullReason, Mode, OnDrop, Policy};
 pub(crate) use object::Object;
 #[cfg(feature = "std")]
 pub use periodic::{Drain, DrainThread};
-pub(crate) use queue::{Absorbed, Limits, Queue};
+pub(crate) use queue::{Absorbed, Execute, Limits, Queue};
 pub(crate) use slots::Origin;
 pub use stats::{Drained, LogStats, MemoryUsage};

@@ -4,11 +4,13 @@ use super::batch::Merged;
 use super::dirty::DirtyMarks;
 use super::gate::{Door, Gate, Refusal, Wait, is_panicking};
 use super::limits::{Full, FullReason, OnDrop, Options, Policy};
+use super::mode::{Current, DIRTY};
 use super::queue::{Absorbed, Queue};
 use super::room::{Crowded, merge_or_grow, merge_unless_busy};
 use super::slots::{Bound, Origin, Slot, Slots, Stamps};
 use super::stats::{Account, LogStats, Tally};
 use crate::cpu::{self, CoreId, Environment};
+use crate::sync::atomic::Ordering;
 use crate::sync::held::Number;
 use crate::sync::{Isolated, SlotGuard, UnsafeCell, const_fn};
 use core::mem::ManuallyDrop;
@@ -22,17 +24,41 @@ pub(crate) struct Object<S, Q: Queue<S>, E: Environment> {
     pub(super) slots: Slots<S, Q>,
     pub(super) dirty: DirtyMarks,
     pub(super) options: Options,
+    pub(super) mode: Current,
     pub(super) environment: E,
     pub(super) center: Isolated<Center<S, Q>>,
 }
 
 /// What belongs to the holder of the object's lock.
+///
+/// In this order so that an update that is executed at once needs one line of it, if the state is small.
+#[repr(C)]
 pub(super) struct Center<S, Q: Queue<S>> {
     pub(super) gate: Gate,
+    /// Operations executed without being queued.
+    pub(super) at_once: Tally,
+    /// Exclusive guards given out, through which the state may have been changed.
+    pub(super) guards: Tally,
+    pub(super) merged: UnsafeCell<Merged<S, Q>>,
     /// It may be moved while a guard that was forgotten is out.
     pub(super) number: Number,
     pub(super) account: Account,
-    pub(super) merged: UnsafeCell<Merged<S, Q>>,
+}
+
+impl<S, Q: Queue<S>> Center<S, Q> {
+    /// Lets the next holders of an eager object know that there is something to execute first.
+    pub(super) fn leave_unfinished(&self) {
+        // Relaxed: it is they who look at it.
+        self.gate.flags.fetch_or(DIRTY, Ordering::Relaxed);
+    }
+
+    /// A number that is another one whenever the state may be.
+    #[cfg(feature = "std")]
+    pub(super) fn changes(&self) -> u64 {
+        [&self.account.executed, &self.at_once, &self.guards]
+            .iter()
+            .fold(0, |sum, tally| sum.wrapping_add(tally.get()))
+    }
 }
 
 // SAFETY: the slots' queues are behind their locks (`Q: Send`), the merged part behind the object's
@@ -57,13 +83,16 @@ impl<S, Q: Queue<S>, E: Environment> Object<S, Q, E> {
             Self {
                 slots: Slots::new(),
                 dirty: DirtyMarks::new(),
+                mode: Current::new(options.mode),
                 options,
                 environment,
                 center: Isolated::new(Center {
-                    gate: Gate::new(),
+                    gate: Gate::new(Current::flags(options.mode)),
+                    at_once: Tally::new(),
+                    guards: Tally::new(),
+                    merged: UnsafeCell::new(Merged::new(state)),
                     number: Number::new(),
                     account: Account::new(),
-                    merged: UnsafeCell::new(Merged::new(state)),
                 }),
             }
         }
@@ -96,9 +125,9 @@ impl<S, Q: Queue<S>, E: Environment> Object<S, Q, E> {
 }
 
 impl<S, Q: Queue<S>, E: Environment> Object<S, Q, E> {
-    /// Queues an operation, and does what the policy says at the limit.
+    /// Appends an operation, and does what the policy says at the limit.
     #[inline]
-    pub(crate) fn queue(
+    pub(super) fn append_or_merge(
         &self,
         operation: Q::Operation,
         origin: Origin,
@@ -109,9 +138,9 @@ impl<S, Q: Queue<S>, E: Environment> Object<S, Q, E> {
         }
     }
 
-    /// Queues an operation unless the slot's queue is at its limit or in use.
+    /// Appends an operation unless the slot's queue is at its limit or in use.
     #[inline]
-    pub(crate) fn try_queue(
+    pub(super) fn try_append(
         &self,
         operation: Q::Operation,
         origin: Origin,
@@ -147,48 +176,6 @@ impl<S, Q: Queue<S>, E: Environment> Object<S, Q, E> {
         .map(drop)
     }
 
-    /// Queues many operations with few locks and stamps.
-    pub(crate) fn extend(
-        &self,
-        operations: impl IntoIterator<Item = Q::Operation>,
-        origin: Origin,
-    ) -> Result<(), Full<Q::Operation>> {
-        const CHUNK: usize = 16;
-        let mut operations = operations.into_iter();
-        loop {
-            // The iterator is the caller's code and is asked with no lock held.
-            let chunk: [Option<Q::Operation>; CHUNK] = core::array::from_fn(|_| operations.next());
-            if chunk[0].is_none() {
-                return Ok(());
-            }
-            let stamp = self.stamp();
-            let slot = self.environment.slot();
-            let left = cpu::without_preemption(|| {
-                let mut held = self.slots.get(slot, &self.options).lock();
-                let here = held.get();
-                // What is left over, and what was absorbed: both outlive the lock.
-                let left = chunk.map(|operation| {
-                    let operation = operation?;
-                    if here.queue.len() < here.threshold {
-                        Some(Ok(self.push(slot, here, operation, stamp, origin)))
-                    } else {
-                        Some(Err(operation))
-                    }
-                });
-                drop(held);
-                left
-            });
-            let complete = left[CHUNK - 1].is_some();
-            for operation in left.into_iter().flatten().filter_map(Result::err) {
-                // The first of them may merge, and then there is room for the others.
-                self.queue(operation, origin)?;
-            }
-            if !complete {
-                return Ok(());
-            }
-        }
-    }
-
     /// Appends to this slot's queue if it is below the bound; else the operation comes back.
     #[inline(always)]
     fn append(
@@ -216,7 +203,7 @@ impl<S, Q: Queue<S>, E: Environment> Object<S, Q, E> {
                     Ok(absorbed) => {
                         // The dirty mark was set when the other one was appended. If a merge has cleared it
                         // since, that merge has yet to take this queue: else the other one would be gone.
-                        here.absorbed += absorbed.count();
+                        here.count_absorbed(absorbed.count());
                         absorbed
                     }
                     Err(operation) => self.push(slot, here, operation, self.stamp(), origin),
@@ -283,7 +270,7 @@ impl<S, Q: Queue<S>, E: Environment> Object<S, Q, E> {
             let before = here.queue.len();
             let swept = here.queue.sweep();
             let left = here.queue.len();
-            here.absorbed += (before - left) as u64;
+            here.count_absorbed((before - left) as u64);
             drop(held);
             (swept, left <= self.options.limit / 2)
         });
@@ -367,12 +354,13 @@ impl<S, Q: Queue<S>, E: Environment> Object<S, Q, E> {
             // Last: if the environment panics, the next update has to do it.
             self.dirty.mark(self.environment.chip(), slot);
             here.marked = true;
+            self.mode.announce(&self.center.gate);
         }
     }
 
     /// Appends under the slot's lock. What comes back is to be dropped without it.
     #[inline(always)]
-    fn push(
+    pub(super) fn push(
         &self,
         slot: CoreId,
         here: &mut Slot<Q>,
@@ -466,7 +454,10 @@ impl<S, Q: Queue<S>, E: Environment> Object<S, Q, E> {
         let account = &self.center.account;
         let mut stats = LogStats {
             merges: account.merges.get(),
-            executed: account.executed.get(),
+            executed: account.executed.get() + self.center.at_once.get(),
+            at_once: self.center.at_once.get(),
+            mode: self.mode.get(),
+            mode_changes: account.mode_changes.get(),
             absorbed: account.absorbed.get(),
             updater_merges: account.updater_merges.get(),
             longest_updater_merge: account.longest_updater_merge.get(),
@@ -483,7 +474,7 @@ impl<S, Q: Queue<S>, E: Environment> Object<S, Q, E> {
             stats.slots += 1;
             stats.pending += slot.queue.len();
             stats.queue_bytes += slot.queue.memory();
-            stats.absorbed += slot.absorbed;
+            stats.absorbed += slot.absorbed();
             stats.discarded += slot.discarded;
         }
         stats
@@ -532,15 +523,16 @@ impl<S, Q: Queue<S>, E: Environment> Object<S, Q, E> {
         self.finish();
         let this = ManuallyDrop::new(self);
         // SAFETY: each field is read out once, and `this` is neither dropped nor used again.
-        let (slots, dirty, environment, center) = unsafe {
+        let (slots, dirty, mode, environment, center) = unsafe {
             (
                 ptr::read(&raw const this.slots),
                 ptr::read(&raw const this.dirty),
+                ptr::read(&raw const this.mode),
                 ptr::read(&raw const this.environment),
                 ptr::read(&raw const this.center),
             )
         };
-        drop((slots, dirty, environment));
+        drop((slots, dirty, mode, environment));
         Some(center.into_inner().merged.into_inner().state)
     }
 }

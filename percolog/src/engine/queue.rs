@@ -143,6 +143,23 @@ pub(crate) trait Queue<S>: Send + Sized {
     }
 }
 
+/// A queue whose operations can also be executed without being queued.
+pub(crate) trait Execute<S>: Queue<S> {
+    /// Whether operations can absorb each other.
+    const ABSORBS: bool;
+
+    /// Whether this one may be executed by the thread that queues it.
+    fn at_once(operation: &Self::Operation) -> bool;
+
+    /// Executes it, and returns what is left of it.
+    fn execute(
+        operation: Self::Operation,
+        origin: Option<&'static Location<'static>>,
+        state: &mut S,
+        scratch: &mut Option<Self::Scratch>,
+    ) -> Option<Self::Operation>;
+}
+
 /// Operations that an append has made ineffective.
 #[derive(Debug)]
 pub(crate) enum Absorbed<O> {

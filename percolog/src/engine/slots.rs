@@ -74,12 +74,15 @@ pub(crate) struct Slot<Q, M = bool> {
     /// this queue. Queues that a cache lends have no mark, and no room for one in their line: then this is nothing.
     pub(crate) marked: M,
     /// At which length an update stops to think.
-    pub(crate) threshold: usize,
+    threshold: u32,
+    /// Operations that were absorbed when they, or others, were appended, and have not been counted elsewhere. Here, so that who
+    /// takes the queue can have the number without another line.
+    absorbed: u32,
     /// No stamp appended from now on is smaller: the newest in the queue, or the last cut.
     pub(crate) latest: u64,
     pub(crate) queue: Q,
-    /// Operations that were absorbed when they, or others, were appended.
-    pub(crate) absorbed: u64,
+    /// In units of 2³², what `absorbed` had no room for.
+    absorbed_before: u32,
     /// Operations dropped by [`Policy::Discard`](super::Policy::Discard) or `MergeOrDiscard`.
     pub(crate) discarded: u64,
 }
@@ -139,11 +142,50 @@ impl<Q, M: Default> Slot<Q, M> {
         Self {
             marked: M::default(),
             threshold: options.first_threshold(),
+            absorbed: 0,
             latest: 0,
             queue,
-            absorbed: 0,
+            absorbed_before: 0,
             discarded: 0,
         }
+    }
+}
+
+impl<Q, M> Slot<Q, M> {
+    #[inline(always)]
+    pub(super) fn count_absorbed(&mut self, more: u64) {
+        // A few at a time.
+        let (sum, is_over) = self.absorbed.overflowing_add(more as u32);
+        self.absorbed = sum;
+        if is_over {
+            self.absorbed_before += 1;
+        }
+    }
+
+    /// Operations that were absorbed here and have not been [taken](Self::take_absorbed).
+    pub(super) fn absorbed(&self) -> u64 {
+        u64::from(self.absorbed_before) << 32 | u64::from(self.absorbed)
+    }
+
+    /// The same of the last four billion, to be counted elsewhere.
+    #[inline(always)]
+    pub(super) fn take_absorbed(&mut self) -> u64 {
+        u64::from(core::mem::take(&mut self.absorbed))
+    }
+
+    /// Lets updates go on without a second thought up to this length.
+    #[inline(always)]
+    pub(super) fn set_threshold(&mut self, threshold: u32) {
+        self.threshold = threshold;
+    }
+
+    /// Whether an operation can be appended without a second thought.
+    #[inline(always)]
+    pub(super) fn is_short<S>(&self) -> bool
+    where
+        Q: Queue<S>,
+    {
+        self.queue.len() < self.threshold as usize
     }
 }
 
@@ -155,12 +197,16 @@ impl<Q, M> Slot<Q, M> {
         Q: Queue<S>,
     {
         let length = self.queue.len();
-        if length >= self.threshold {
+        if length >= self.threshold as usize {
             if bound == Bound::Threshold || length >= options.hard_limit {
                 return false;
             }
             // Do not think again at every single operation until someone merges.
-            self.threshold = (length + options.limit / 2 + 1).min(options.hard_limit);
+            self.threshold = bounded(
+                length
+                    .saturating_add(options.limit / 2 + 1)
+                    .min(options.hard_limit),
+            );
         }
         true
     }
@@ -192,11 +238,7 @@ impl<Q, M> Slot<Q, M> {
         Q: Queue<S>,
     {
         let absorbed = self.queue.append(operation, stamp, origin);
-        let count = absorbed.count();
-        // Not `+= 0`: the tally may lie on another line.
-        if count != 0 {
-            self.absorbed += count;
-        }
+        self.count_absorbed(absorbed.count());
         absorbed
     }
 
@@ -221,8 +263,17 @@ impl<Q, M> Slot<Q, M> {
                 self.queue.replace(operation, stamp, origin)?
             }
         };
-        self.absorbed += absorbed.count();
+        self.count_absorbed(absorbed.count());
         Ok(absorbed)
+    }
+}
+
+/// A length as a threshold: one that is larger than any queue stays so.
+pub(super) const fn bounded(length: usize) -> u32 {
+    if length > u32::MAX as usize {
+        u32::MAX
+    } else {
+        length as u32
     }
 }
 

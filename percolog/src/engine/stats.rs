@@ -1,5 +1,6 @@
 //! The bill: what deferring has cost, and who paid.
 
+use super::limits::Mode;
 use crate::sync::const_fn;
 // No part of any algorithm, so the model checker need not look at it: its search is the deeper.
 use crate::sync::global::{AtomicU64, Ordering};
@@ -19,6 +20,12 @@ pub struct LogStats {
     pub merges: u64,
     /// Operations executed.
     pub executed: u64,
+    /// Of those, how many were executed by [`queue`](crate::oplog::Logged::queue) itself, without being queued.
+    pub at_once: u64,
+    /// Whether updates are executed at once just now ([`Mode::Eager`]) or deferred ([`Mode::Deferring`]).
+    pub mode: Mode,
+    /// How often that has changed.
+    pub mode_changes: u64,
     /// Operations that never had to be executed, because others cancelled or replaced them.
     pub absorbed: u64,
     /// Operations dropped because of [`Policy::Discard`](super::Policy::Discard) or
@@ -71,9 +78,8 @@ pub struct Drained {
 #[derive(Debug)]
 pub(crate) struct Account {
     pub(crate) merges: Tally,
-    /// Exclusive guards given out, through which the state may have been changed.
-    pub(crate) guards: Tally,
     pub(crate) executed: Tally,
+    pub(crate) mode_changes: Tally,
     pub(crate) absorbed: Tally,
     pub(crate) updater_merges: Tally,
     pub(crate) longest_updater_merge: Tally,
@@ -88,8 +94,8 @@ impl Account {
         pub(crate) const fn new() -> Self {
             Self {
                 merges: Tally::new(),
-                guards: Tally::new(),
                 executed: Tally::new(),
+                mode_changes: Tally::new(),
                 absorbed: Tally::new(),
                 updater_merges: Tally::new(),
                 longest_updater_merge: Tally::new(),
@@ -114,6 +120,7 @@ impl Tally {
         }
     }
 
+    #[inline(always)]
     pub(crate) fn add(&self, more: u64) {
         if more != 0 {
             // Not an atomic addition: only the holder of the object's lock writes. (Violations can be
@@ -135,6 +142,7 @@ impl Tally {
         }
     }
 
+    #[inline(always)]
     pub(crate) fn get(&self) -> u64 {
         self.0.load(Ordering::Relaxed)
     }

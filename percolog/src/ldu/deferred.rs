@@ -7,8 +7,8 @@ use super::node::{CLAIMED, Open, Step, Ticket};
 use super::queue::Log;
 use crate::cpu::{Environment, Native};
 use crate::engine::{
-    Drained, FullReason, LogStats, Object, OnDrop, Options, Policy, ReadGuard, SynchronizeError,
-    Synchronized, Wait,
+    Drained, FullReason, LogStats, Mode, Object, OnDrop, Options, Policy, ReadGuard,
+    SynchronizeError, Synchronized, Wait,
 };
 use crate::sync::{Patience, const_fn};
 use core::fmt;
@@ -103,7 +103,10 @@ impl DeferredBuilder {
     /// Creates a builder with the usual limits and policies, and a log per slot.
     pub const fn new() -> Self {
         Self {
-            options: Options::DEFAULT,
+            options: Options {
+                mode: Mode::Deferring,
+                ..Options::DEFAULT
+            },
             variant: Variant::PerCore,
         }
     }

@@ -1,6 +1,6 @@
 //! Updates as closures, stored in the queue itself.
 
-use super::logged::Logged;
+use super::logged::{Logged, LoggedBuilder};
 use super::operation::Operation;
 use crate::engine::{Drained, Full, LogStats, MemoryUsage, ReadGuard, Synchronized};
 use crate::sync::const_fn;
@@ -138,7 +138,14 @@ impl<S: 'static, const N: usize> LoggedFn<S, N> {
         /// Wraps a structure. Allocates nothing; usable in statics.
         #[must_use]
         pub const fn new(state: S) -> Self {
-            Self { logged: Logged::new(state) }
+            Self::build(LoggedBuilder::new(), state)
+        }
+    }
+
+    const_fn! {
+        /// Wraps a structure, with limits and policies other than the usual ones.
+        pub const fn build(builder: LoggedBuilder, state: S) -> Self {
+            Self { logged: builder.build(state) }
         }
     }
 

@@ -47,7 +47,7 @@ impl fmt::Debug for RemoveToken {
 /// Returns a new identity: the right to add it and the right to remove it.
 ///
 /// ```
-/// use percolog::oplog::{Absorb, AddToken, RemoveToken, Logged, Operation, token_pair};
+/// use percolog::oplog::{Absorb, AddToken, Logged, LoggedBuilder, Mode, Operation, RemoveToken, token_pair};
 /// use std::collections::BTreeMap;
 ///
 /// enum Edit { Open(AddToken, &'static str), Close(RemoveToken) }
@@ -68,7 +68,8 @@ impl fmt::Debug for RemoveToken {
 ///     }
 /// }
 ///
-/// let open = Logged::new(BTreeMap::new());
+/// // As it is when several threads use it; for one thread alone it would execute both at once.
+/// let open: Logged<_, Edit> = LoggedBuilder::new().mode(Mode::Deferring).build(BTreeMap::new());
 /// let (birth, death) = token_pair();
 /// open.queue(Edit::Open(birth, "a file"));
 /// open.queue(Edit::Close(death));

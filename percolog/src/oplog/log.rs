@@ -4,7 +4,7 @@ use super::entry::Entries;
 use super::index::{Index, spread};
 use super::operation::{Absorb, Operation};
 use super::window::{InOrder, Window};
-use crate::engine::{Absorbed, Limits, Queue};
+use crate::engine::{Absorbed, Execute, Limits, Queue};
 use alloc::vec::Vec;
 use core::fmt;
 use core::panic::Location;
@@ -419,6 +419,33 @@ impl<S, O: Operation<S>> Queue<S> for Log<O> {
 
     fn origin(scratch: &Scratch) -> Option<&'static Location<'static>> {
         scratch.origin
+    }
+}
+
+impl<S, O: Operation<S>> Execute<S> for Log<O> {
+    const ABSORBS: bool = O::ABSORBS;
+
+    #[inline(always)]
+    fn at_once(_operation: &O) -> bool {
+        O::AT_ONCE
+    }
+
+    #[inline(always)]
+    fn execute(
+        operation: O,
+        origin: Option<&'static Location<'static>>,
+        state: &mut S,
+        scratch: &mut Option<Scratch>,
+    ) -> Option<O> {
+        if cfg!(percolog_origin) {
+            scratch.get_or_insert_with(Scratch::default).origin = origin;
+        }
+        let spent = operation.exec_keeping(state);
+        if let (true, Some(scratch)) = (cfg!(percolog_origin), scratch) {
+            // Only an operation that has not come back is to be blamed for what happens next.
+            scratch.origin = None;
+        }
+        spent
     }
 }
 

@@ -4,8 +4,8 @@ use super::log::Log;
 use super::operation::Operation;
 use crate::cpu::{Environment, Native};
 use crate::engine::{
-    Drained, Full, FullReason, LogStats, MemoryUsage, Object, OnDrop, Options, Origin, Policy,
-    ReadGuard, SynchronizeError, Synchronized, Wait,
+    Drained, Full, FullReason, LogStats, MemoryUsage, Mode, Object, OnDrop, Options, Origin,
+    Policy, ReadGuard, SynchronizeError, Synchronized, Wait,
 };
 use crate::sync::{Patience, const_fn};
 use core::fmt;
@@ -13,21 +13,35 @@ use core::panic::Location;
 #[cfg(feature = "std")]
 use std::time::{Duration, Instant};
 
-/// A structure whose updates are logged per slot and merged when it is read.
+/// A structure whose updates are executed at once while few threads use it, and logged per slot and merged when it is read while many do.
 ///
 /// See the [module](super) for the idea, an example, and the order that is kept.
+///
+/// # Eager and deferring
+///
+/// An object is *eager* at first: `queue` takes its lock if that is free, executes the operation, and lets go, for about
+/// the price of a mutex. Nothing is allocated. Where the lock is taken the operation is logged, and executed by the next thread that has
+/// the lock, before its own.
+///
+/// When the lock is taken often, and updates come several to a read, the object becomes *deferring*: updates
+/// go to the log of their slot and touch nothing that is shared, and a read merges the logs. When merges find little in them
+/// it becomes eager again. An object whose operations [absorb](Operation::ABSORBS) each other also tries from time to time what logging a
+/// few of them saves. Nothing of this changes what a read shows. [`LoggedBuilder::mode`] fixes the mode; [`stats`](Self::stats)
+/// says which it is.
 ///
 /// # Progress and cost
 ///
 /// | method | progress | cache lines moved |
 /// |---|---|---|
-/// | [`queue`](Self::queue) below the limit, or of what cancels or replaces an operation that is in the slot's queue | blocking for a few instructions: a thread that lost its processor in mid-append, or a merge, can hold this slot's queue | none between reads; ≤ 3 at a slot's first update after a read |
+/// | [`queue`](Self::queue) of an eager object | tries the lock for a few pauses, then logs; executes what others have logged before | those of a lock and of the state, if another thread had them last |
+/// | [`synchronize`](Self::synchronize), [`with`](Self::with) of an eager object with nothing logged | blocking | the same |
+/// | [`queue`](Self::queue) of a deferring object below the limit, or of what cancels or replaces an operation that is in the slot's queue | blocking for a few instructions: a thread that lost its processor in mid-append, or a merge, can hold this slot's queue | none between reads; ≤ 3 at a slot's first update after a read |
 /// | [`queue`](Self::queue) at the limit | what the [`Policy`] says | a merge |
 /// | [`try_queue`](Self::try_queue) | never waits, never merges | as `queue` |
 /// | [`synchronize`](Self::synchronize), [`with`](Self::with) | blocking | for each dirty slot its lock and its operations |
 /// | [`read`](Self::read) of a clean object | blocking while somebody writes | the lock's line |
 ///
-/// Memory: a slot that updates the object gets a queue with room for the limit (128 entries of 8 bytes
+/// Memory: none while no update is logged. A slot that logs one gets a queue with room for the limit (128 entries of 8 bytes
 /// and the operation), and merging keeps a second one for it; after that neither updates nor merges
 /// allocate. Threads beyond the slots share queues.
 ///
@@ -36,7 +50,10 @@ use std::time::{Duration, Instant};
 /// A thread that has a guard of an object may queue to it; the operation takes effect after the guard
 /// is gone. If it fills its queue to the hard limit meanwhile, `queue` panics and
 /// [`try_queue`](Self::try_queue) hands the operation back: a merge would wait for the guard. The same
-/// holds for an operation that queues to the object it is executed on. Asking for a second guard of
+/// holds for an operation that queues to the object it is executed on. While a thread has a guard of any object, or runs an
+/// operation, its updates of other objects are logged too, so that operations do not run inside each other. An operation
+/// that an eager object executes runs inside its caller's `queue`: it must not take a lock that the caller may hold, or say so with
+/// [`Operation::AT_ONCE`]. Asking for a second guard of
 /// the same object panics (or is refused, in the `try_` and timed variants) instead of waiting for
 /// ever. Guards of *different* objects are like locks: threads that take them in different orders can
 /// wait for each other. An object in the state of another one is a different one. A guard that is forgotten keeps its object, wherever
@@ -50,8 +67,9 @@ use std::time::{Duration, Instant};
 /// so and give out the guard nevertheless. The operation that panicked is gone; those behind it stay,
 /// in order, and are executed once [`clear_poison`](Self::clear_poison) has been called. Until then updates are queued up to the hard limit,
 /// at which `queue` panics; guards show the state as the panic left it, without what has been queued since; and dropping the object
-/// executes nothing. A merge that
-/// an updater pays for, in `queue` or [`drain`](Self::drain), does not pass the panic on to it. With
+/// executes nothing. Neither a merge that
+/// an updater pays for, in `queue` or [`drain`](Self::drain), nor an operation that `queue` executes at once passes its panic on to
+/// the caller. With
 /// `RUSTFLAGS='--cfg percolog_origin'` each operation remembers where it was queued, and the panic of
 /// the next `synchronize` names the place.
 ///
@@ -80,15 +98,18 @@ impl<S, O: Operation<S>> Logged<S, O> {
         /// Limits and policies other than the usual ones; the same as [`LoggedBuilder::new`].
         ///
         /// ```
-        /// use percolog::oplog::{LoggedBuilder, Logged, Operation, Policy};
+        /// use percolog::oplog::{Logged, LoggedBuilder, Mode, Operation, Policy};
         ///
         /// struct Push(u32);
         /// impl Operation<Vec<u32>> for Push {
         ///     fn exec(self, all: &mut Vec<u32>) { all.push(self.0) }
         /// }
         ///
-        /// static LOG: Logged<Vec<u32>, Push> =
-        ///     LoggedBuilder::new().limit(2).policy(Policy::Full).build(Vec::new());
+        /// static LOG: Logged<Vec<u32>, Push> = LoggedBuilder::new()
+        ///     .mode(Mode::Deferring)
+        ///     .limit(2)
+        ///     .policy(Policy::Full)
+        ///     .build(Vec::new());
         ///
         /// assert!(LOG.try_queue(Push(1)).is_ok());
         /// assert!(LOG.try_queue(Push(2)).is_ok());
@@ -139,6 +160,12 @@ impl LoggedBuilder {
     /// What happens at the limit.
     pub const fn policy(mut self, policy: Policy) -> Self {
         self.options.policy = policy;
+        self
+    }
+
+    /// Whether updates are executed at once: learnt by the object, unless it is said here.
+    pub const fn mode(mut self, mode: Mode) -> Self {
+        self.options.mode = mode;
         self
     }
 
@@ -250,8 +277,19 @@ impl<S, O: Operation<S>, E: Environment> Logged<S, O, E> {
     /// # Panics
     /// If the object is poisoned, if this thread has a guard of it already, or if an operation panics
     /// (which poisons the object).
+    #[inline]
     #[track_caller]
     pub fn synchronize(&self) -> Synchronized<'_, S> {
+        match self.object.synchronize_at_once() {
+            Some(guard) => guard,
+            None => self.merge_and_enter(),
+        }
+    }
+
+    #[cold]
+    #[inline(never)]
+    #[track_caller]
+    fn merge_and_enter(&self) -> Synchronized<'_, S> {
         match self.object.synchronize(Wait::For(Patience::Unlimited)) {
             Ok(guard) => guard,
             Err(error) => no_guard(&error.map_guard(drop), || self.object.culprit()),
@@ -291,6 +329,7 @@ impl<S, O: Operation<S>, E: Environment> Logged<S, O, E> {
     ///
     /// # Panics
     /// As [`synchronize`](Self::synchronize), and where `f` does.
+    #[inline]
     #[track_caller]
     pub fn with<R>(&self, f: impl FnOnce(&mut S) -> R) -> R {
         f(&mut self.synchronize())
@@ -413,7 +452,7 @@ impl<S, O: Operation<S>, E: Environment> Logged<S, O, E> {
     /// nothing.
     ///
     /// ```
-    /// use percolog::oplog::{Logged, Operation};
+    /// use percolog::oplog::{Logged, LoggedBuilder, Mode, Operation};
     ///
     /// struct Add(u64);
     /// impl Operation<u64> for Add {
@@ -421,7 +460,10 @@ impl<S, O: Operation<S>, E: Environment> Logged<S, O, E> {
     /// }
     ///
     /// let sum = Logged::new(0);
+    /// sum.queue(Add(1)); // executed at once: nobody else is here
     /// assert_eq!(sum.memory_usage().total(), 0);
+    ///
+    /// let sum: Logged<u64, Add> = LoggedBuilder::new().mode(Mode::Deferring).build(0);
     /// sum.queue(Add(1));
     /// assert!(sum.memory_usage().queues >= 128 * size_of::<(u64, Add)>());
     /// assert_eq!(sum.memory_usage().merging, 0);

@@ -1,6 +1,7 @@
-//! Ordered logs: any structure, updated without touching a shared cache line.
+//! Ordered logs: any structure, updated without touching a shared cache line while many threads do so.
 //!
-//! [`Logged`] wraps a structure. Updates are values ([`Operation`]) that go, with a time stamp, into
+//! [`Logged`] wraps a structure. Updates are values ([`Operation`]). As long as few threads use the structure, they are executed
+//! at once, under its lock. While many do, they go, with a time stamp, into
 //! a queue of the slot that makes them; reading ([`Logged::synchronize`]) merges the queues by stamp,
 //! executes the operations in that order and gives out a guard.
 //!
@@ -20,8 +21,8 @@
 //! }
 //!
 //! static OPEN: Logged<BTreeSet<u64>, Edit> = Logged::new(BTreeSet::new());
-//! OPEN.queue(Edit::Add(3));                       // no shared cache line
-//! assert!(OPEN.synchronize().contains(&3));       // merges every queue, then reads
+//! OPEN.queue(Edit::Add(3));                       // under contention: no shared cache line
+//! assert!(OPEN.synchronize().contains(&3));       // merges what is queued, then reads
 //! ```
 //!
 //! **Order.** Linearizable: an update that returned before `synchronize` was called is in what it
@@ -82,6 +83,6 @@ pub use operation::{Absorb, Operation};
 #[cfg(feature = "std")]
 pub use crate::engine::{Drain, DrainThread};
 pub use crate::engine::{
-    Drained, Full, FullReason, LogCacheStats, LogStats, MemoryUsage, OnDrop, Policy, ReadGuard,
-    SynchronizeError, Synchronized,
+    Drained, Full, FullReason, LogCacheStats, LogStats, MemoryUsage, Mode, OnDrop, Policy,
+    ReadGuard, SynchronizeError, Synchronized,
 };

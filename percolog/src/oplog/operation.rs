@@ -4,8 +4,8 @@ use super::identity::{AddToken, RemoveToken};
 
 /// An update of a state `S`, as a value.
 ///
-/// Only [`exec`](Self::exec) must be written. It runs later, on whichever thread merges, once, and
-/// after every operation that came before it; so it cannot answer the one who queued it. Where an
+/// Only [`exec`](Self::exec) must be written. It runs once, after every operation that came before it: at once, inside `queue`,
+/// or later, on whichever thread merges. So it cannot answer the one who queued it. Where an
 /// answer is needed, use [`Logged::with`](super::Logged::with).
 ///
 /// # Absorption
@@ -15,7 +15,7 @@ use super::identity::{AddToken, RemoveToken};
 /// when it is queued, and the slot's queue finds the earlier operation through an index:
 ///
 /// ```
-/// use percolog::oplog::{Absorb, Logged, Operation};
+/// use percolog::oplog::{Absorb, Logged, LoggedBuilder, Mode, Operation};
 /// use std::collections::BTreeSet;
 ///
 /// /// Whether `id` is to be in the set: what counts is the last word on each `id`.
@@ -30,7 +30,8 @@ use super::identity::{AddToken, RemoveToken};
 ///     fn replaces(&self, earlier: &Self) -> bool { self.id == earlier.id }
 /// }
 ///
-/// let set = Logged::new(BTreeSet::from([7]));
+/// // As it is when several threads use it.
+/// let set: Logged<_, Put> = LoggedBuilder::new().mode(Mode::Deferring).build(BTreeSet::from([7]));
 /// for _ in 0..100 {
 ///     set.queue(Put { id: 7, present: true });
 ///     set.queue(Put { id: 7, present: false });
@@ -41,6 +42,11 @@ use super::identity::{AddToken, RemoveToken};
 pub trait Operation<S>: Send + Sized {
     /// Whether [`absorb`](Self::absorb) is asked at all. Where not, queues keep no index.
     const ABSORBS: bool = false;
+
+    /// Whether [`queue`](super::Logged::queue) may carry the update out itself, which it does as long as the object is not contended. Where
+    /// not, it is always logged. Say no where the caller of `queue` can hold a lock that [`exec`](Self::exec) takes: it
+    /// would wait for itself.
+    const AT_ONCE: bool = true;
 
     /// Carries the update out.
     ///

@@ -65,11 +65,28 @@ impl Number {
 #[cfg(all(feature = "std", not(percolog_loom)))]
 mod record {
     use super::Name;
-    use core::cell::RefCell;
+    use core::cell::{Cell, RefCell};
     use std::vec::Vec;
 
     std::thread_local! {
         static HELD: RefCell<Vec<Name>> = const { RefCell::new(Vec::new()) };
+        /// It has no destructor, and so can be used in a thread's last moments.
+        static COUNT: Cell<u32> = const { Cell::new(0) };
+    }
+
+    #[inline(always)]
+    pub(super) fn count_up() {
+        COUNT.set(COUNT.get().wrapping_add(1));
+    }
+
+    #[inline(always)]
+    pub(super) fn count_down() {
+        COUNT.set(COUNT.get().wrapping_sub(1));
+    }
+
+    #[inline(always)]
+    pub(super) fn any() -> bool {
+        COUNT.get() != 0
     }
 
     pub(super) fn push(object: Name) {
@@ -100,12 +117,35 @@ mod record {
 mod record {
     use super::Name;
 
+    pub(super) fn count_up() {}
+    pub(super) fn count_down() {}
+    pub(super) fn any() -> bool {
+        false
+    }
     pub(super) fn push(_object: Name) {}
     pub(super) fn pop(_object: Name) {}
     pub(super) fn forget(_object: Name) {}
     pub(super) fn contains(_object: Name) -> bool {
         false
     }
+}
+
+/// This thread has taken an object, exclusively or for sharing.
+#[inline(always)]
+pub(crate) fn count_up() {
+    record::count_up();
+}
+
+/// This thread has given an object back.
+#[inline(always)]
+pub(crate) fn count_down() {
+    record::count_down();
+}
+
+/// Whether this thread holds any object, or once forgot the guard of one.
+#[inline(always)]
+pub(crate) fn any() -> bool {
+    record::any()
 }
 
 /// Records that this thread now holds a guard of the object.

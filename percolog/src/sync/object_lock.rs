@@ -1,14 +1,18 @@
 //! The lock of an object's merged state: exclusive or shared, with deadline and downgrade.
 
 use super::atomic::Ordering;
+#[cfg(feature = "std")]
+use super::wait::spin_while;
 use super::wait::{Backoff, ParkingWord};
 use super::{ThreadId, const_fn};
 
 /// Readers-writer lock on one word.
 ///
 /// A waiting thread sets [`PARKED`]; while it is set, new readers queue up behind the waiter, so a
-/// stream of readers cannot starve a merge. Whoever frees the lock with `PARKED` set clears it and
-/// wakes everyone; who then finds the lock taken sets it again.
+/// stream of readers cannot starve a merge. Whoever frees the lock with `PARKED` set clears all marks, and
+/// wakes everyone; who then finds the lock taken sets them again. If all who sleep want the lock exclusively, which the marks show, only
+/// one of them is woken: the others would find the lock taken. That one takes the lock with `PARKED` set, or sets it before it
+/// sleeps again, so that the others are woken after it.
 ///
 /// The word says which thread holds the lock exclusively, so that a thread can tell that it would wait for itself. The record cannot
 /// be taken for another lock's, wherever the lock is moved, and whoever comes to lie in its place.
@@ -19,7 +23,8 @@ use super::{ThreadId, const_fn};
 /// | 30 | somebody is, or was, parked |
 /// | 29 | among them an updater who waits for its queue to be taken, or for the lock to take it itself |
 /// | 28 | changes whenever sleepers are woken while the lock is held |
-/// | 0–27 | number of shared holders; or the number of the thread that holds it exclusively |
+/// | 27 | somebody among the parked wants to share it |
+/// | 0–26 | number of shared holders; or the number of the thread that holds it exclusively |
 #[derive(Debug)]
 pub(crate) struct ObjectLock {
     word: ParkingWord,
@@ -29,7 +34,8 @@ const EXCLUSIVE: u32 = 1 << 31;
 const PARKED: u32 = 1 << 30;
 const UPDATERS: u32 = 1 << 29;
 const WOKEN: u32 = 1 << 28;
-const HOLDERS: u32 = WOKEN - 1;
+const SHARERS: u32 = 1 << 27;
+const HOLDERS: u32 = SHARERS - 1;
 
 /// Whether a lock in this state cannot be taken exclusively.
 const fn keeps_out_writers(word: u32) -> bool {
@@ -78,7 +84,13 @@ impl ObjectLock {
     /// Takes the lock exclusively if nobody holds it. Lock-free.
     #[inline]
     pub(crate) fn try_exclusive(&self) -> bool {
-        let taken = EXCLUSIVE | ThreadId::current().up_to(HOLDERS).word();
+        self.try_exclusive_marked(0)
+    }
+
+    /// The same, leaving these marks.
+    #[inline]
+    fn try_exclusive_marked(&self, marks: u32) -> bool {
+        let taken = EXCLUSIVE | marks | ThreadId::current().up_to(HOLDERS).word();
         let mut word = self.word.load(Ordering::Relaxed);
         while !keeps_out_writers(word) {
             // Acquire pairs with the Release of whoever freed the lock; the loads are only hints.
@@ -93,6 +105,16 @@ impl ObjectLock {
             }
         }
         false
+    }
+
+    /// Takes the lock exclusively if nobody holds it or waits for it. Wait-free.
+    #[inline(always)]
+    pub(crate) fn try_exclusive_at_once(&self) -> bool {
+        let taken = EXCLUSIVE | ThreadId::current().up_to(HOLDERS).word();
+        // Without looking first, which would bring the line once more. Acquire pairs with the Release of whoever freed the lock.
+        self.word
+            .compare_exchange(0, taken, Ordering::Acquire, Ordering::Relaxed)
+            .is_ok()
     }
 
     /// Takes the lock for sharing unless it is held exclusively or somebody waits for it. Lock-free.
@@ -116,15 +138,15 @@ impl ObjectLock {
 
     /// Takes the lock exclusively; `false` when patience ran out.
     pub(crate) fn exclusive(&self, patience: Patience) -> bool {
-        self.wait_for(patience, PARKED, keeps_out_writers, || {
-            self.try_exclusive().then_some(())
+        self.wait_for(patience, PARKED, keeps_out_writers, |marks| {
+            self.try_exclusive_marked(marks).then_some(())
         })
         .is_some()
     }
 
     /// Takes the lock for sharing; `false` when patience ran out.
     pub(crate) fn shared(&self, patience: Patience) -> bool {
-        self.wait_for(patience, PARKED, keeps_out_readers, || {
+        self.wait_for(patience, PARKED | SHARERS, keeps_out_readers, |_| {
             self.try_shared().then_some(())
         })
         .is_some()
@@ -140,11 +162,11 @@ impl ObjectLock {
             Patience::Unlimited,
             PARKED | UPDATERS,
             keeps_out_writers,
-            || {
+            |marks| {
                 if settled() {
                     return Some(false);
                 }
-                self.try_exclusive().then_some(true)
+                self.try_exclusive_marked(marks).then_some(true)
             },
         )
         .unwrap_or_default()
@@ -173,7 +195,7 @@ impl ObjectLock {
     pub(crate) fn downgrade(&self) {
         // Release: the readers let in now must see what was written under exclusive use.
         let before = self.word.swap(1, Ordering::Release);
-        self.wake_after(before);
+        self.wake_after(before | SHARERS);
     }
 
     /// Gives up one share.
@@ -192,7 +214,7 @@ impl ObjectLock {
                 .compare_exchange(before - 1, 0, Ordering::Relaxed, Ordering::Relaxed)
                 .is_ok()
             {
-                self.wake_after(PARKED);
+                self.wake_after(before);
             }
         }
     }
@@ -200,9 +222,20 @@ impl ObjectLock {
     #[inline]
     fn wake_after(&self, before: u32) {
         if before & PARKED != 0 {
-            #[cfg(feature = "std")]
-            self.word.unpark_all();
+            self.wake(before & (UPDATERS | SHARERS) != 0);
         }
+    }
+
+    #[cold]
+    fn wake(&self, all: bool) {
+        #[cfg(feature = "std")]
+        if all {
+            self.word.unpark_all();
+        } else {
+            self.word.unpark_one();
+        }
+        #[cfg(not(feature = "std"))]
+        let _ = all;
     }
 
     /// Takes back the marks of those who sleep, and wakes them: who has to go on sleeping sets them again.
@@ -210,8 +243,10 @@ impl ObjectLock {
         // First: whoever has seen the marks and does not sleep yet must not take marks that are set again for those that it saw.
         // Relaxed, both: the marks publish nothing.
         self.word.fetch_xor(WOKEN, Ordering::Relaxed);
-        let before = self.word.fetch_and(!(PARKED | UPDATERS), Ordering::Relaxed);
-        self.wake_after(before);
+        let before = self
+            .word
+            .fetch_and(!(PARKED | UPDATERS | SHARERS), Ordering::Relaxed);
+        self.wake_after(before | SHARERS);
     }
 
     /// Waits until `take` returns something, and sleeps with these marks set while the lock keeps it out. `None` when patience ran out.
@@ -224,24 +259,31 @@ impl ObjectLock {
         patience: Patience,
         marks: u32,
         keeps_out: impl Fn(u32) -> bool,
-        mut take: impl FnMut() -> Option<R>,
+        mut take: impl FnMut(u32) -> Option<R>,
     ) -> Option<R> {
         let mut backoff = Backoff::new();
+        // Others may sleep on, once this one has been woken.
+        let mut marked = 0;
         #[cfg(feature = "std")]
-        let mut seen = None;
+        let (mut spun, mut seen) = (cfg!(percolog_loom), None);
         loop {
-            if let Some(taken) = take() {
+            if let Some(taken) = take(marked) {
                 return Some(taken);
             }
             #[cfg(not(feature = "std"))]
             {
-                let _ = (patience, marks, &keeps_out);
+                let _ = (patience, marks, &keeps_out, &mut marked);
                 backoff.wait();
             }
             #[cfg(feature = "std")]
             {
-                if !backoff.is_spent() {
-                    backoff.wait();
+                if !spun {
+                    spun = true;
+                    // Who finds others asleep joins them: the lock then changes hands without a fight.
+                    spin_while(|| {
+                        let word = self.word.load(Ordering::Relaxed);
+                        keeps_out(word) && word & PARKED == 0
+                    });
                     continue;
                 }
                 let word = self.word.load(Ordering::Relaxed);
@@ -269,9 +311,10 @@ impl ObjectLock {
                     Patience::Unlimited => None,
                     Patience::Until(deadline) => Some(deadline),
                 };
+                marked = PARKED;
                 if !self.word.park(word, deadline, &mut backoff) {
                     // One last look: the lock may have been freed at the deadline.
-                    let taken = take();
+                    let taken = take(marked);
                     if taken.is_none() {
                         // With the mark of a thread that gives up, readers would queue up behind nobody.
                         self.wake_all();

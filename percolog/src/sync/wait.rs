@@ -89,6 +89,17 @@ fn pause(step: u32) {
     }
 }
 
+/// Spins while it is so, for about as long as a line takes to come and go a few times.
+#[cfg(feature = "std")]
+pub(crate) fn spin_while(is_so: impl Fn() -> bool) {
+    for _ in 0..100 {
+        if !is_so() {
+            return;
+        }
+        core::hint::spin_loop();
+    }
+}
+
 /// One pause of a spinning thread.
 #[cfg(not(percolog_loom))]
 #[inline]

@@ -17,7 +17,7 @@ use crate::common::model::{Act, Model, Sequential};
 use crate::common::seed::seed;
 use percolog::collections::{self, SetState};
 use percolog::cpu::{self, CoreId};
-use percolog::oplog::{Logged, LoggedBuilder, LoggedFn, Operation, Policy};
+use percolog::oplog::{Logged, LoggedBuilder, LoggedFn, Mode, Operation, Policy};
 use percolog::testing::{Environment, Native};
 use std::collections::{BTreeSet, HashSet};
 use std::sync::Mutex;
@@ -56,6 +56,7 @@ fn limits(chance: &mut fastrand::Rng) -> LoggedBuilder {
         .hard_limit(limit + chance.usize(..3))
         .policy([Policy::Merge, Policy::Merge, Policy::Grow][chance.usize(..3)])
         .absorb_while_merging(chance.bool())
+        .mode([Mode::Adaptive, Mode::Eager, Mode::Deferring, Mode::Restless][chance.usize(..4)])
 }
 
 fn build<S, O: Operation<S>, E: Environment>(
@@ -66,6 +67,16 @@ where
     S: Default,
 {
     limits(chance).build_in(S::default(), environment)
+}
+
+/// One that takes stamps.
+fn deferring<S: Default, O: Operation<S>, E: Environment>(
+    chance: &mut fastrand::Rng,
+    environment: E,
+) -> Logged<S, O, E> {
+    limits(chance)
+        .mode(Mode::Deferring)
+        .build_in(S::default(), environment)
 }
 
 fn set_of_the_shelf<S, E: Environment>(
@@ -272,7 +283,7 @@ fn skew_beyond_the_bound_is_noticed_by_a_merge() {
     // By whichever slot reads.
     for reader in 0..3 {
         let machine = Machine::skewed(&[0, 1, 2], 1, WRONG.to_vec());
-        let list = List(build(&mut fastrand::Rng::with_seed(1), machine));
+        let list = List(deferring(&mut fastrand::Rng::with_seed(1), machine));
         for slot in [2, 0, 1] {
             stand_on(slot);
             list.0.queue(structures::Push(slot as u8));
@@ -296,7 +307,7 @@ fn whatever_skew_breaks_is_noticed_and_repaired() {
     let mut broken = 0;
     for _ in 0..20 {
         let machine = Machine::skewed(&[0, 1, 2], 1, WRONG.to_vec());
-        let list = List(build::<_, _, _>(&mut chance, machine));
+        let list = List(deferring(&mut chance, machine));
         // Each slot is used between windows, so that a wrong clock shows.
         while list.clock_violations() == 0 {
             broken +=

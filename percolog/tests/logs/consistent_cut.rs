@@ -8,8 +8,8 @@
 use percolog::collections::Set;
 use percolog::cpu::CoreId;
 use percolog::oplog::{
-    Absorb, AddToken, FullReason, Logged, LoggedBuilder, LoggedFn, Operation, Policy, RemoveToken,
-    token_pair,
+    Absorb, AddToken, FullReason, Logged, LoggedBuilder, LoggedFn, Mode, Operation, Policy,
+    RemoveToken, token_pair,
 };
 use percolog::testing::Environment;
 use std::cell::Cell;
@@ -222,6 +222,7 @@ impl Shown for NamedSet {
 
 fn edits(machine: &Machine) -> Edits {
     Logged::<BTreeSet<&'static str>, Edit>::builder()
+        .mode(Mode::Deferring)
         .limit(LIMIT)
         .policy(Policy::Full)
         .build_in(BTreeSet::new(), machine.clone())
@@ -336,7 +337,10 @@ fn one_of_two_keys_that_a_set_always_has_is_always_shown() {
     const B: u32 = FIRST;
     const A: u32 = LAST;
     let machine = Machine::default();
-    let builder = LoggedBuilder::new().limit(LIMIT).policy(Policy::Full);
+    let builder = LoggedBuilder::new()
+        .mode(Mode::Deferring)
+        .limit(LIMIT)
+        .policy(Policy::Full);
     let set = NamedSet(
         Set::build_in(builder, HashSet::new(), machine.clone()),
         AtomicU64::new(0),
@@ -383,6 +387,7 @@ fn every_placement(before: &[&'static str], program: &'static str) {
                 for read_after in 0..1u32 << steps.len() {
                     let machine = Machine::default();
                     let edits: Edits = Logged::<BTreeSet<&'static str>, Edit>::builder()
+                        .mode(Mode::Deferring)
                         .absorb_while_merging(absorb_while_merging)
                         .build_in(before.iter().copied().collect(), machine);
                     let mut model: BTreeSet<&'static str> = before.iter().copied().collect();
@@ -430,6 +435,7 @@ fn adding_and_removing_what_is_there_leaves_it_absent() {
     for (add, remove) in [(0, 0), (0, 1), (1, 0)] {
         for absorb_while_merging in [false, true] {
             let edits: Edits = Logged::<BTreeSet<&'static str>, Edit>::builder()
+                .mode(Mode::Deferring)
                 .absorb_while_merging(absorb_while_merging)
                 .build_in(BTreeSet::from(["x"]), Machine::default());
             queue_on(&edits, add, Edit::Put("x", true));
@@ -443,6 +449,7 @@ fn adding_and_removing_what_is_there_leaves_it_absent() {
 fn a_key_passed_between_cores_ends_absent() {
     // Add on core 1, remove and add on core 2, remove on core 1.
     let edits: Edits = Logged::<BTreeSet<&'static str>, Edit>::builder()
+        .mode(Mode::Deferring)
         .build_in(BTreeSet::new(), Machine::default());
     for (slot, present) in [(1, true), (2, false), (2, true), (1, false)] {
         queue_on(&edits, slot, Edit::Put("x", present));
@@ -477,6 +484,7 @@ fn readers_never_see_an_effect_without_its_cause() {
     const PAIRS: u64 = 4_000;
     for (cause_on, effect_on) in [(0, 1), (1, 0), (3, 1027), (700, 5)] {
         let log: Logged<[u64; 2], Advance, Machine> = Logged::<[u64; 2], Advance>::builder()
+            .mode(Mode::Deferring)
             .limit(8)
             .build_in([0; 2], Machine::default());
         let caused = AtomicU64::new(0);
@@ -516,7 +524,8 @@ fn readers_never_see_an_effect_without_its_cause() {
 #[test]
 fn readers_of_closures_never_see_an_effect_without_its_cause() {
     const PAIRS: u64 = 10_000;
-    let log: LoggedFn<[u64; 2]> = LoggedFn::new([0; 2]);
+    let log: LoggedFn<[u64; 2]> =
+        LoggedFn::build(LoggedBuilder::new().mode(Mode::Deferring), [0; 2]);
     let caused = AtomicU64::new(0);
     let done = AtomicBool::new(false);
     thread::scope(|scope| {

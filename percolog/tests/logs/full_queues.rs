@@ -4,7 +4,7 @@
 use percolog::cpu::{self, CoreId};
 use percolog::oplog::{
     Absorb, AddToken, Cached, FullReason, Lent, LogCache, LogCacheBuilder, Logged, LoggedBuilder,
-    Operation, Policy, RemoveToken, token_pair,
+    Mode, Operation, Policy, RemoveToken, token_pair,
 };
 use std::collections::BTreeMap;
 use std::sync::OnceLock;
@@ -76,7 +76,9 @@ unsafe impl Cached<Table> for Change {
 const LIMIT: u64 = 4;
 
 fn small() -> LoggedBuilder {
-    LoggedBuilder::new().limit(LIMIT as usize)
+    LoggedBuilder::new()
+        .mode(Mode::Deferring)
+        .limit(LIMIT as usize)
 }
 
 /// Limits are a slot's.

@@ -5,6 +5,7 @@
 mod common;
 mod consistent_cut;
 mod contract;
+mod eager;
 mod event_queue;
 mod full_queues;
 mod ldu;

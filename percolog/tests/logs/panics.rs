@@ -6,7 +6,7 @@ use percolog::collections::{Lru, LruBuilder, Registry, TableCache};
 use percolog::cpu::{self, CoreId};
 use percolog::ldu::{Entry, Fifo, Stamped};
 use percolog::oplog::{
-    Absorb, Cached, Lent, LogCache, LogCacheBuilder, Logged, LoggedFn, OnDrop, Operation,
+    Absorb, Cached, Lent, LogCache, LogCacheBuilder, Logged, LoggedFn, Mode, OnDrop, Operation,
 };
 use percolog::reduce::{CounterMap, TopK};
 use percolog::testing::{Environment, Native};
@@ -86,6 +86,7 @@ impl Operation<Vec<Value>> for Keep {
 fn discarded_operations_are_dropped_to_the_last_one() {
     let build = || {
         Logged::<Vec<Value>, Keep>::builder()
+            .mode(Mode::Deferring)
             .on_drop(OnDrop::Discard)
             .build(Vec::new())
     };
@@ -376,7 +377,9 @@ impl Operation<Vec<u32>> for Push {
 
 #[test]
 fn a_machine_that_panics_hides_no_later_update() {
-    let log = Logged::<Vec<u32>, Push>::builder().build_in(Vec::new(), Faulty);
+    let log = Logged::<Vec<u32>, Push>::builder()
+        .mode(Mode::Deferring)
+        .build_in(Vec::new(), Faulty);
     NO_CHIP.set(true);
     assert!(panics(|| log.queue(Push(1))));
     assert!(panics(|| log.try_queue(Push(2)).is_ok()));
@@ -447,7 +450,9 @@ fn a_high_water_mark_is_never_lowered() {
         }
     }
     cpu::bind(CoreId::new(1));
-    let log = Logged::<u64, Mark>::new(0);
+    let log: Logged<u64, Mark> = Logged::<u64, Mark>::builder()
+        .mode(Mode::Deferring)
+        .build(0);
     log.queue(Mark(1));
     cpu::bind(CoreId::new(0));
     log.queue(Mark(2));

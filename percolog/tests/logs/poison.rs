@@ -4,8 +4,8 @@
 
 use percolog::cpu::{self, CoreId};
 use percolog::oplog::{
-    Absorb, AddToken, FullReason, Logged, LoggedFn, OnDrop, Operation, Policy, RemoveToken,
-    SynchronizeError, Synchronized, token_pair,
+    Absorb, AddToken, FullReason, Logged, LoggedBuilder, LoggedFn, Mode, OnDrop, Operation, Policy,
+    RemoveToken, SynchronizeError, Synchronized, token_pair,
 };
 use std::any::Any;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -58,7 +58,7 @@ fn panic_of<R>(f: impl FnOnce() -> R) -> String {
 
 /// One good, one that panics, two good.
 fn with_a_bad_one() -> Notes {
-    let log = Notes::default();
+    let log: Notes = LoggedBuilder::new().mode(Mode::Deferring).build(Vec::new());
     log.queue(note(0));
     log.queue(bad(1));
     log.queue(note(2));
@@ -120,7 +120,7 @@ fn a_reader_gets_the_panic_and_the_others_stay_in_order() {
 
 #[test]
 fn every_bad_one_poisons_anew() {
-    let log = Notes::default();
+    let log: Notes = LoggedBuilder::new().mode(Mode::Deferring).build(Vec::new());
     for number in 0..6 {
         log.queue(if number % 2 == 0 {
             bad(number)
@@ -147,7 +147,10 @@ fn a_shared_reader_gets_the_panic_too() {
 
 #[test]
 fn an_innocent_updater_does_not() {
-    let log: Notes = Notes::builder().limit(4).build(Vec::new());
+    let log: Notes = Notes::builder()
+        .mode(Mode::Deferring)
+        .limit(4)
+        .build(Vec::new());
     for number in 0..4 {
         log.queue(if number == 1 {
             bad(number)
@@ -175,7 +178,11 @@ fn an_innocent_updater_does_not() {
 
 #[test]
 fn a_full_queue_of_a_poisoned_object_takes_nothing_more() {
-    let log: Notes = Notes::builder().limit(2).hard_limit(3).build(Vec::new());
+    let log: Notes = Notes::builder()
+        .mode(Mode::Deferring)
+        .limit(2)
+        .hard_limit(3)
+        .build(Vec::new());
     // Limits are a slot's: this test must not change slots.
     cpu::bind(CoreId::new(0));
     log.queue(bad(0));
@@ -204,7 +211,7 @@ fn a_maintenance_thread_does_not_either() {
 
 #[test]
 fn a_panic_behind_an_exclusive_guard_poisons() {
-    let log = Notes::default();
+    let log: Notes = LoggedBuilder::new().mode(Mode::Deferring).build(Vec::new());
     log.queue(note(0));
     panic_of(|| {
         let mut guard = log.synchronize();
@@ -222,7 +229,7 @@ fn a_panic_behind_an_exclusive_guard_poisons() {
 
 #[test]
 fn a_panic_behind_a_shared_guard_does_not() {
-    let log = Notes::default();
+    let log: Notes = LoggedBuilder::new().mode(Mode::Deferring).build(Vec::new());
     log.queue(note(0));
     panic_of(|| {
         let _guard = log.read();
@@ -244,7 +251,7 @@ fn a_guard_made_and_dropped_while_panicking_does_not() {
             assert_eq!(self.0.synchronize().len(), 1);
         }
     }
-    let log = Notes::default();
+    let log: Notes = LoggedBuilder::new().mode(Mode::Deferring).build(Vec::new());
     log.queue(note(0));
     panic_of(|| {
         let _looks = Looks(&log);
@@ -267,7 +274,9 @@ fn owners_hear_of_it() {
 
 #[test]
 fn a_poisoned_object_is_dropped_without_executing_anything() {
-    let log: Logged<Arc<Mutex<Vec<u32>>>, Shout> = Logged::default();
+    let log: Logged<Arc<Mutex<Vec<u32>>>, Shout> = LoggedBuilder::new()
+        .mode(Mode::Deferring)
+        .build(Arc::default());
     let heard = Arc::clone(&log.synchronize());
     log.queue(Shout(0));
     log.queue(Shout(SILENCE));
@@ -280,8 +289,10 @@ fn a_poisoned_object_is_dropped_without_executing_anything() {
 #[test]
 fn what_is_pending_at_the_end_is_executed_or_not_as_chosen() {
     for (on_drop, expected) in [(OnDrop::Apply, vec![0, 1]), (OnDrop::Discard, vec![])] {
-        let log: Logged<Arc<Mutex<Vec<u32>>>, Shout> =
-            Notes::builder().on_drop(on_drop).build(Arc::default());
+        let log: Logged<Arc<Mutex<Vec<u32>>>, Shout> = Notes::builder()
+            .mode(Mode::Deferring)
+            .on_drop(on_drop)
+            .build(Arc::default());
         let heard = Arc::clone(&log.synchronize());
         log.queue(Shout(0));
         log.queue(Shout(1));
@@ -306,7 +317,7 @@ impl Operation<Arc<Mutex<Vec<u32>>>> for Shout {
 #[test]
 #[cfg(percolog_origin)]
 fn the_place_where_it_was_queued_is_named() {
-    let log = Notes::default();
+    let log: Notes = LoggedBuilder::new().mode(Mode::Deferring).build(Vec::new());
     log.queue(note(0));
     let line = line!() + 1;
     log.queue(bad(1));
@@ -316,7 +327,7 @@ fn the_place_where_it_was_queued_is_named() {
     let place = format!("{}:{line}", file!());
     assert!(text.contains(&place), "{text} does not name {place}");
 
-    let log: LoggedFn<u32> = LoggedFn::default();
+    let log: LoggedFn<u32> = LoggedFn::build(LoggedBuilder::new().mode(Mode::Deferring), 0);
     let line = line!() + 1;
     log.update(|_| panic!("a closure panics"));
     panic_of(|| *log.synchronize());
@@ -328,7 +339,7 @@ fn the_place_where_it_was_queued_is_named() {
 #[test]
 #[cfg(percolog_origin)]
 fn an_operation_that_has_come_back_is_not_blamed_for_the_holder_of_a_guard() {
-    let log = Notes::default();
+    let log: Notes = LoggedBuilder::new().mode(Mode::Deferring).build(Vec::new());
     log.queue(note(0));
     panic_of(|| {
         let guard = log.synchronize();
@@ -357,7 +368,7 @@ fn counted(number: u32, kept: Arc<()>) -> Note {
 #[test]
 fn executed_operations_are_dropped_once() {
     each_dropped_once(|kept| {
-        let log = Notes::default();
+        let log: Notes = LoggedBuilder::new().mode(Mode::Deferring).build(Vec::new());
         for number in 0..300 {
             log.queue(counted(number, kept()));
         }
@@ -374,7 +385,11 @@ fn refused_and_discarded_operations_are_dropped_once() {
     cpu::bind(CoreId::new(0));
     for policy in [Policy::Full, Policy::Discard] {
         each_dropped_once(|kept| {
-            let log: Notes = Notes::builder().limit(3).policy(policy).build(Vec::new());
+            let log: Notes = Notes::builder()
+                .mode(Mode::Deferring)
+                .limit(3)
+                .policy(policy)
+                .build(Vec::new());
             for number in 0..5 {
                 drop(log.try_queue(counted(number, kept())));
             }
@@ -396,7 +411,10 @@ fn refused_and_discarded_operations_are_dropped_once() {
 fn pending_operations_of_a_dropped_object_are_dropped_once() {
     for on_drop in [OnDrop::Apply, OnDrop::Discard] {
         each_dropped_once(|kept| {
-            let log: Notes = Notes::builder().on_drop(on_drop).build(Vec::new());
+            let log: Notes = Notes::builder()
+                .mode(Mode::Deferring)
+                .on_drop(on_drop)
+                .build(Vec::new());
             for number in 0..10 {
                 log.queue(counted(number, kept()));
             }
@@ -410,7 +428,7 @@ fn pending_operations_of_a_dropped_object_are_dropped_once() {
 #[test]
 fn operations_around_a_panic_are_dropped_once() {
     each_dropped_once(|kept| {
-        let log = Notes::default();
+        let log: Notes = LoggedBuilder::new().mode(Mode::Deferring).build(Vec::new());
         for number in 0..5 {
             log.queue(Note {
                 panics: number == 2,
@@ -421,7 +439,7 @@ fn operations_around_a_panic_are_dropped_once() {
         drop(log);
     });
     each_dropped_once(|kept| {
-        let log = Notes::default();
+        let log: Notes = LoggedBuilder::new().mode(Mode::Deferring).build(Vec::new());
         for number in 0..5 {
             log.queue(Note {
                 panics: number == 2,
@@ -435,7 +453,7 @@ fn operations_around_a_panic_are_dropped_once() {
 #[test]
 fn closures_are_dropped_once_wherever_they_end() {
     each_dropped_once(|kept| {
-        let log: LoggedFn<usize> = LoggedFn::default();
+        let log: LoggedFn<usize> = LoggedFn::build(LoggedBuilder::new().mode(Mode::Deferring), 0);
         for _ in 0..300 {
             let (one, two) = (kept(), kept());
             log.update(move |sum| *sum += Arc::strong_count(&one).min(1));
@@ -450,7 +468,7 @@ fn closures_are_dropped_once_wherever_they_end() {
         drop(log);
     });
     each_dropped_once(|kept| {
-        let log: LoggedFn<usize> = LoggedFn::default();
+        let log: LoggedFn<usize> = LoggedFn::build(LoggedBuilder::new().mode(Mode::Deferring), 0);
         let held = kept();
         let closure = move |sum: &mut usize| *sum += Arc::strong_count(&held).min(1);
         // At the limit, the closure comes back, and can be used.
@@ -498,7 +516,7 @@ impl Operation<usize> for Edit {
 #[test]
 fn absorbed_operations_are_dropped_once() {
     each_dropped_once(|kept| {
-        let log: Logged<usize, Edit> = Logged::default();
+        let log: Logged<usize, Edit> = LoggedBuilder::new().mode(Mode::Deferring).build(0);
         thread::scope(|scope| {
             for slot in 0..3 {
                 let log = &log;

@@ -4,7 +4,7 @@
 
 use percolog::cpu::CoreId;
 use percolog::oplog::{
-    Absorb, AddToken, FullReason, Logged, OnDrop, Operation, Policy, RemoveToken, token_pair,
+    Absorb, AddToken, FullReason, Logged, Mode, OnDrop, Operation, Policy, RemoveToken, token_pair,
 };
 use percolog::testing::Environment;
 use proptest::prelude::*;
@@ -153,6 +153,7 @@ struct Limits {
     hard_limit: usize,
     policy: Policy,
     absorb_while_merging: bool,
+    mode: Mode,
 }
 
 fn limits() -> impl Strategy<Value = Limits> {
@@ -166,12 +167,19 @@ fn limits() -> impl Strategy<Value = Limits> {
             Policy::Discard,
         ]),
         any::<bool>(),
+        prop::sample::select(vec![
+            Mode::Deferring,
+            Mode::Deferring,
+            Mode::Eager,
+            Mode::Restless,
+        ]),
     )
-        .prop_map(|(limit, more, policy, absorb_while_merging)| Limits {
+        .prop_map(|(limit, more, policy, absorb_while_merging, mode)| Limits {
             limit,
             hard_limit: limit + more,
             policy,
             absorb_while_merging,
+            mode,
         })
 }
 
@@ -196,6 +204,7 @@ impl<const ABSORBS: bool> Pair<ABSORBS> {
                 .hard_limit(limits.hard_limit)
                 .policy(limits.policy)
                 .absorb_while_merging(limits.absorb_while_merging)
+                .mode(limits.mode)
                 .build_in(State::default(), machine.clone()),
             model: State::default(),
             machine,
@@ -398,7 +407,7 @@ proptest! {
         }
         let notes = std::sync::Arc::default();
         let machine = Machine::default();
-        let log: Logged<(), Note, Machine> = Logged::<(), Note>::builder()
+        let log: Logged<(), Note, Machine> = Logged::<(), Note>::builder().mode(Mode::Deferring)
             .limit(limits.limit)
             .policy(Policy::Grow)
             .on_drop(if apply { OnDrop::Apply } else { OnDrop::Discard })

@@ -9,7 +9,9 @@
 
 use percolog::counter::Counter;
 use percolog::cpu::{self, CoreId};
-use percolog::oplog::{Absorb, AddToken, Logged, LoggedFn, Operation, RemoveToken, token_pair};
+use percolog::oplog::{
+    Absorb, AddToken, Logged, LoggedBuilder, LoggedFn, Mode, Operation, RemoveToken, token_pair,
+};
 use std::collections::BTreeSet;
 use std::ops::Deref;
 use std::ptr::NonNull;
@@ -110,7 +112,11 @@ fn queueing_writes_nothing_of_the_object() {
             set.insert(self.0);
         }
     }
-    let set: Page<Logged<BTreeSet<u64>, Insert>> = Page::new(Logged::new(BTreeSet::new()));
+    let set: Page<Logged<BTreeSet<u64>, Insert>> = Page::new(
+        LoggedBuilder::new()
+            .mode(Mode::Deferring)
+            .build(BTreeSet::new()),
+    );
     set.updated(
         |set, number| set.queue(Insert(number)),
         |set| assert_eq!(set.synchronize().len(), 400),
@@ -121,7 +127,10 @@ fn queueing_writes_nothing_of_the_object() {
 
 #[test]
 fn queueing_closures_writes_nothing_of_the_object() {
-    let sum: Page<LoggedFn<u64>> = Page::new(LoggedFn::new(0));
+    let sum: Page<LoggedFn<u64>> = Page::new(LoggedFn::build(
+        LoggedBuilder::new().mode(Mode::Deferring),
+        0,
+    ));
     sum.updated(
         |sum, number| sum.update(move |sum| *sum += number & 1),
         |sum| assert_eq!(*sum.synchronize(), 200),
@@ -150,7 +159,11 @@ fn absorbing_writes_nothing_of_the_object() {
             }
         }
     }
-    let set: Page<Logged<BTreeSet<u64>, Edit>> = Page::new(Logged::new(BTreeSet::new()));
+    let set: Page<Logged<BTreeSet<u64>, Edit>> = Page::new(
+        LoggedBuilder::new()
+            .mode(Mode::Deferring)
+            .build(BTreeSet::new()),
+    );
     set.updated(
         |set, _| {
             let (birth, death) = token_pair();

@@ -7,7 +7,8 @@
 use percolog::counter::Counter;
 use percolog::cpu::{self, CoreId, LINE_SIZE};
 use percolog::oplog::{
-    Absorb, AddToken, Full, Logged, LoggedFn, Operation, ReadGuard, RemoveToken, Synchronized,
+    Absorb, AddToken, Full, Logged, LoggedBuilder, LoggedFn, Mode, Operation, ReadGuard,
+    RemoveToken, Synchronized,
 };
 
 struct Bytes<const N: usize>(#[allow(dead_code, reason = "only its size matters")] [u8; N]);
@@ -49,7 +50,7 @@ fn objects() {
 /// Bytes of one slot's queue with room for 128 operations.
 fn queue_bytes<const N: usize>() -> usize {
     cpu::bind(CoreId::new(0));
-    let log: Logged<u64, Bytes<N>> = Logged::new(0);
+    let log: Logged<u64, Bytes<N>> = LoggedBuilder::new().mode(Mode::Deferring).build(0);
     log.queue(Bytes([0; N]));
     log.stats().queue_bytes
 }
@@ -64,7 +65,7 @@ fn an_entry_is_its_operation_and_8_bytes() {
 #[test]
 fn a_closure_is_stored_with_two_pointers_and_a_stamp() {
     cpu::bind(CoreId::new(0));
-    let log: LoggedFn<u64, 16> = LoggedFn::new(0);
+    let log: LoggedFn<u64, 16> = LoggedFn::build(LoggedBuilder::new().mode(Mode::Deferring), 0);
     log.update(|_| {});
     assert_eq!(log.stats().queue_bytes, 128 * (16 + 32));
 }

@@ -2,7 +2,7 @@
 #![cfg(all(feature = "std", not(percolog_loom)))]
 
 use percolog::cpu::CoreId;
-use percolog::oplog::{Absorb, AddToken, Logged, Operation, RemoveToken, token_pair};
+use percolog::oplog::{Absorb, AddToken, Logged, Mode, Operation, RemoveToken, token_pair};
 use percolog::testing::Environment;
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -99,7 +99,9 @@ impl Operation<Vec<u32>> for Write {
 
 #[test]
 fn operations_with_equal_stamps_stay_in_the_order_in_which_they_were_queued() {
-    let log = Logged::<Vec<u32>, Write>::builder().build_in(Vec::new(), Still);
+    let log = Logged::<Vec<u32>, Write>::builder()
+        .mode(Mode::Deferring)
+        .build_in(Vec::new(), Still);
     for number in 0..100 {
         log.queue(Write::Plain(number));
     }
@@ -121,7 +123,9 @@ fn operations_with_equal_stamps_stay_in_the_order_in_which_they_were_queued() {
 #[test]
 fn what_cancels_takes_no_stamp_and_what_does_not_takes_one() {
     let clock = Counting::default();
-    let set = Logged::<BTreeSet<u32>, Edit>::builder().build_in(BTreeSet::new(), clock.clone());
+    let set = Logged::<BTreeSet<u32>, Edit>::builder()
+        .mode(Mode::Deferring)
+        .build_in(BTreeSet::new(), clock.clone());
     let taken = || clock.0.load(Ordering::Relaxed);
 
     let (birth, death) = token_pair();

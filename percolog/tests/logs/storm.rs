@@ -10,7 +10,7 @@ use crate::common::storm::{Part, fail, fails, maybe_fail, storm, with_failing_pa
 use percolog::collections::{EventQueue, Lru, Registration, Registry, Snapshots, TableCache};
 use percolog::cpu::{self, CoreId};
 use percolog::ldu::{Entry, Fifo, Stamped};
-use percolog::oplog::{Drain, Lent, LogCacheBuilder, Logged, LoggedFn, Operation};
+use percolog::oplog::{Drain, Lent, LogCacheBuilder, Logged, LoggedFn, Mode, Operation};
 use percolog::reclaim::Domain;
 use percolog::reduce::Reducer;
 use std::cell::RefCell;
@@ -58,6 +58,7 @@ impl World {
         Self {
             alive,
             log: Logged::<Vec<Part>, Op>::builder()
+                .mode(Mode::Restless)
                 .limit(4)
                 .build(Vec::new()),
             closures: LoggedFn::default(),
@@ -284,6 +285,7 @@ fn nothing_is_left_of_snapshots() {
     static DOMAIN: Domain = Domain::new();
     let alive = Alive::default();
     let log = Logged::<Vec<Part>, Op>::builder()
+        .mode(Mode::Restless)
         .limit(4)
         .build(Vec::new());
     let snapshots = Snapshots::new(&DOMAIN, log, |parts: &Vec<Part>| parts.clone());

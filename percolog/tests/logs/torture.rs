@@ -8,7 +8,7 @@
 use crate::common::seed::seed;
 use percolog::cpu::{self, CoreId};
 use percolog::oplog::{
-    Absorb, AddToken, Logged, LoggedFn, Operation, Policy, RemoveToken, token_pair,
+    Absorb, AddToken, Logged, LoggedFn, Mode, Operation, Policy, RemoveToken, token_pair,
 };
 use std::collections::BTreeMap;
 use std::sync::Mutex;
@@ -314,15 +314,20 @@ fn everything_at_once() {
     let builder = Logged::<Progress, Number>::builder;
     let world = World {
         logs: [
-            Logged::default(),
+            builder().mode(Mode::Restless).build(Progress::default()),
             builder()
+                .mode(Mode::Deferring)
                 .limit(3)
                 .hard_limit(100)
                 .build(Progress::default()),
-            builder().policy(Policy::Grow).build(Progress::default()),
+            builder()
+                .policy(Policy::Grow)
+                .mode(Mode::Deferring)
+                .build(Progress::default()),
         ],
         closures: LoggedFn::default(),
         board: Logged::<Board, Latest>::builder()
+            .mode(Mode::Deferring)
             .limit(8)
             .build(Board::default()),
         writers: AtomicU64::new(0),

@@ -5,7 +5,9 @@
 use crate::{BYTES, CALLS, LIVE};
 use percolog::collections::{EventQueue, Registry, Set};
 use percolog::cpu::{self, CoreId};
-use percolog::oplog::{Absorb, AddToken, Logged, LoggedFn, Operation, RemoveToken, token_pair};
+use percolog::oplog::{
+    Absorb, AddToken, Logged, LoggedBuilder, LoggedFn, Mode, Operation, RemoveToken, token_pair,
+};
 use percolog::refcount::{self, CoreArc};
 use std::collections::BTreeMap;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -65,7 +67,7 @@ fn an_object_that_is_never_updated_allocates_nothing() {
 
 #[test]
 fn plain_updates_and_merges_allocate_nothing() {
-    let log: Logged<u64, Add> = Logged::new(0);
+    let log: Logged<u64, Add> = LoggedBuilder::new().mode(Mode::Deferring).build(0);
     allocates_nothing(|| {
         for slot in 0..SLOTS {
             cpu::bind(CoreId::new(slot));
@@ -82,7 +84,7 @@ fn plain_updates_and_merges_allocate_nothing() {
 
 #[test]
 fn many_at_once_allocate_nothing() {
-    let log: Logged<u64, Add> = Logged::new(0);
+    let log: Logged<u64, Add> = LoggedBuilder::new().mode(Mode::Deferring).build(0);
     allocates_nothing(|| {
         for slot in 0..SLOTS {
             cpu::bind(CoreId::new(slot));
@@ -94,7 +96,7 @@ fn many_at_once_allocate_nothing() {
 
 #[test]
 fn closures_allocate_nothing() {
-    let log: LoggedFn<u64> = LoggedFn::new(0);
+    let log: LoggedFn<u64> = LoggedFn::build(LoggedBuilder::new().mode(Mode::Deferring), 0);
     allocates_nothing(|| {
         for slot in 0..SLOTS {
             cpu::bind(CoreId::new(slot));
@@ -142,7 +144,9 @@ impl Operation<BTreeMap<u64, u64>> for Edit {
 
 #[test]
 fn updates_that_absorb_allocate_nothing() {
-    let log: Logged<BTreeMap<u64, u64>, Edit> = Logged::default();
+    let log: Logged<BTreeMap<u64, u64>, Edit> = LoggedBuilder::new()
+        .mode(Mode::Deferring)
+        .build(BTreeMap::new());
     allocates_nothing(|| {
         for slot in 0..SLOTS {
             cpu::bind(CoreId::new(slot));
@@ -165,7 +169,9 @@ fn updates_that_absorb_allocate_nothing() {
 #[test]
 fn a_queue_that_absorbs_for_ever_does_not_grow() {
     cpu::bind(CoreId::new(0));
-    let log: Logged<BTreeMap<u64, u64>, Edit> = Logged::default();
+    let log: Logged<BTreeMap<u64, u64>, Edit> = LoggedBuilder::new()
+        .mode(Mode::Deferring)
+        .build(BTreeMap::new());
     let churn = || {
         for number in 0..10_000 {
             log.queue(Edit::Set((number % 50) as u8, number));
@@ -218,7 +224,7 @@ impl Operation<u64> for Record {
 
 #[test]
 fn spent_operations_come_back_to_their_slot_and_are_used_again() {
-    let log: Logged<u64, Record> = Logged::new(0);
+    let log: Logged<u64, Record> = LoggedBuilder::new().mode(Mode::Deferring).build(0);
     let mut made = 0;
     let mut round = || {
         for slot in 0..SLOTS {
@@ -249,7 +255,10 @@ fn spent_operations_come_back_to_their_slot_and_are_used_again() {
 #[test]
 fn no_more_spent_operations_are_kept_than_the_limit() {
     cpu::bind(CoreId::new(0));
-    let log: Logged<u64, Record> = Logged::<u64, Record>::builder().limit(5).build(0);
+    let log: Logged<u64, Record> = Logged::<u64, Record>::builder()
+        .mode(Mode::Deferring)
+        .limit(5)
+        .build(0);
     for _ in 0..10 {
         log.extend((0..40).map(|_| Record(vec![1])));
         drop(log.synchronize());
@@ -268,6 +277,7 @@ fn memory_is_as_stated<O: Operation<BTreeMap<u64, u64>>>(
     drop(LoggedFn::<u64>::new(0).read());
     let before = BYTES.get();
     let log: Logged<BTreeMap<u64, u64>, O> = Logged::<BTreeMap<u64, u64>, O>::builder()
+        .mode(Mode::Deferring)
         .limit(limit)
         .build(BTreeMap::new());
     let mut largest = 0;
@@ -354,7 +364,7 @@ fn closures_state_their_memory_too() {
     cpu::bind(CoreId::new(0));
     drop(LoggedFn::<u64>::new(0).read());
     let before = BYTES.get();
-    let log: LoggedFn<u64> = LoggedFn::new(0);
+    let log: LoggedFn<u64> = LoggedFn::build(LoggedBuilder::new().mode(Mode::Deferring), 0);
     assert_eq!(log.memory_usage().total(), 0);
     for _ in 0..300 {
         log.update(|sum| *sum += 1);
@@ -366,7 +376,7 @@ fn closures_state_their_memory_too() {
 
 #[test]
 fn memory_is_told_of_a_poisoned_object_too_and_to_no_holder_of_a_guard() {
-    let log: LoggedFn<u64> = LoggedFn::new(0);
+    let log: LoggedFn<u64> = LoggedFn::build(LoggedBuilder::new().mode(Mode::Deferring), 0);
     log.update(|_| panic!("on purpose"));
     assert!(catch_unwind(AssertUnwindSafe(|| drop(log.synchronize()))).is_err());
     assert!(log.is_poisoned());

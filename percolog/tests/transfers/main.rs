@@ -33,8 +33,8 @@ use std::io::{self, Write};
 use std::sync::{LazyLock, Once};
 
 use objects::{
-    Absorbing, Channel, Counted, Events, Logs, PackedCounters, PackedQueues, PackedSpares,
-    PaddedCounters, PaddedQueues, Registered, Shared, Spared,
+    Absorbing, Channel, Counted, Events, Learning, Logs, PackedCounters, PackedQueues,
+    PackedSpares, PaddedCounters, PaddedQueues, Registered, Shared, Spared,
 };
 use percolog_sim::assert::{Assertion, Measured};
 use percolog_sim::run::Simulation;
@@ -178,6 +178,11 @@ fn logs_for_readers_whatever_cores_run_ahead() {
         (ahead / exact - 1.0).abs() <= RUN_AHEAD_TOLERANCE,
         "{exact:.4} per operation if no core runs ahead, but {ahead:.4} with 1000 cycles"
     );
+}
+
+#[test]
+fn logs_that_learn_sustained() {
+    keeps(sustained::<Learning>, SUSTAINED_LOG);
 }
 
 #[test]
@@ -346,6 +351,7 @@ fn every_workload_ends_with_all_its_updates() {
         }
     }
     all::<Logs>();
+    all::<Learning>();
     all::<Absorbing>();
     all::<Events>();
     all::<Channel>();

@@ -8,7 +8,7 @@ use std::sync::{Mutex, mpsc};
 use percolog::collections::event_queue::Delivery;
 use percolog::collections::{EventQueue, Registry};
 use percolog::counter::{Counter, SloppyCounter};
-use percolog::oplog::{Absorb, Logged, Operation, RemoveToken, token_pair};
+use percolog::oplog::{Absorb, Logged, LoggedBuilder, Mode, Operation, RemoveToken, token_pair};
 
 /// A structure that counts its updates.
 pub(crate) trait Shared: Sync {
@@ -32,6 +32,25 @@ impl Operation<u64> for Add {
 }
 
 impl Shared for Logs {
+    fn new(_threads: usize) -> Self {
+        let object = Self(LoggedBuilder::new().mode(Mode::Deferring).build(0));
+        percolog_roi::label(&object.0, "Logged");
+        object
+    }
+
+    fn update(&self, _thread: usize, _number: u64) {
+        self.0.queue(Add(1));
+    }
+
+    fn read(&self) -> u64 {
+        *self.0.synchronize()
+    }
+}
+
+/// The same of a log that learns whether to log.
+pub(crate) struct Learning(Logged<u64, Add>);
+
+impl Shared for Learning {
     fn new(_threads: usize) -> Self {
         let object = Self(Logged::new(0));
         percolog_roi::label(&object.0, "Logged");
@@ -74,7 +93,11 @@ impl Operation<Vec<u64>> for Set {
 
 impl Shared for Absorbing {
     fn new(threads: usize) -> Self {
-        let object = Self(Logged::new(vec![0; threads]));
+        let object = Self(
+            LoggedBuilder::new()
+                .mode(Mode::Deferring)
+                .build(vec![0; threads]),
+        );
         percolog_roi::label(&object.0, "Logged");
         object
     }

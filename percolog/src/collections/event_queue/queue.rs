@@ -135,6 +135,7 @@ impl EventQueueBuilder {
         ) -> EventQueue<T, E> {
             EventQueue {
                 log: crate::oplog::LoggedBuilder::new()
+                    .mode(crate::oplog::Mode::Deferring)
                     .limit(self.limit)
                     // Events are compared before, and dropped after, anything is changed.
                     .merge_poisoned()

@@ -166,6 +166,7 @@ impl LruBuilder {
     pub const fn new() -> Self {
         Self {
             log: oplog::LoggedBuilder::new()
+                .mode(oplog::Mode::Deferring)
                 .policy(Policy::MergeOrDiscard)
                 // Keys are compared before, and dropped after, anything is changed.
                 .merge_poisoned(),

@@ -7,7 +7,7 @@ pub use state::SetState;
 
 use crate::cpu::{Environment, Native};
 use crate::oplog::{
-    Drained, Full, LogStats, Logged, LoggedBuilder, MemoryUsage, ReadGuard, SynchronizeError,
+    Drained, Full, LogStats, Logged, LoggedBuilder, MemoryUsage, Mode, ReadGuard, SynchronizeError,
     Synchronized,
 };
 use crate::sync::const_fn;
@@ -135,7 +135,7 @@ impl<K: Hash + Eq + Send, S: SetState<K>, E: Environment> Set<K, S, E> {
         /// Wraps a set in an environment of its own: for tests that force migrations and clock skew.
         #[doc(hidden)]
         pub const fn build_in(builder: LoggedBuilder, state: S, environment: E) -> Self {
-            Self { log: builder.build_in(state, environment) }
+            Self { log: builder.mode(Mode::Deferring).build_in(state, environment) }
         }
     }
 

@@ -139,7 +139,7 @@ impl<S, Q: Queue<S>, E: Environment> Cache<S, Q, E> {
                 // The tag says that the slot is in the set, whatever becomes of the queue.
                 None => match here.queue.cancel(operation) {
                     Ok(absorbed) => {
-                        here.absorbed += absorbed.count();
+                        here.count_absorbed(absorbed.count());
                         absorbed
                     }
                     Err(operation) => self.push(here, operation, self.stamp(), origin),
@@ -350,7 +350,7 @@ impl<S, Q: Queue<S>, E: Environment> Cache<S, Q, E> {
                 let left = chunk.map(|operation| {
                     let operation = operation?;
                     match &mut here {
-                        Some(here) if here.queue.len() < here.threshold => {
+                        Some(here) if here.is_short::<S>() => {
                             Some(Ok(self.push(here, operation, stamp, origin)))
                         }
                         _ => Some(Err(operation)),

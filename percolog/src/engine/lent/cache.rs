@@ -221,7 +221,7 @@ impl<S, Q: Queue<S>, E: Environment> Cache<S, Q, E> {
         let count = |queue: &LentQueue<Q>, stats: &mut LogCacheStats| {
             stats.pending += queue.queue.len();
             stats.queue_bytes += queue.queue.memory();
-            stats.absorbed += queue.absorbed;
+            stats.absorbed += queue.absorbed();
             stats.discarded += queue.discarded;
         };
         for (_, table) in self.slots.iter() {

@@ -130,7 +130,7 @@ impl<S, Q: Queue<S>, E: Environment> Cache<S, Q, E> {
                 place.tag = None;
                 place.queue.as_mut().map(|here| {
                     here.queue.exchange(empty);
-                    here.threshold = threshold;
+                    here.set_threshold(threshold);
                     here.latest
                 })
             } else {
@@ -139,7 +139,7 @@ impl<S, Q: Queue<S>, E: Environment> Cache<S, Q, E> {
                 let aside = side.get().take(object);
                 aside.map(|mut here| {
                     here.queue.exchange(empty);
-                    here.threshold = threshold;
+                    here.set_threshold(threshold);
                     let latest = here.latest;
                     excess = side.get().put_back(here, self.options.queues);
                     latest

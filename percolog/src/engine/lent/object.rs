@@ -35,7 +35,7 @@ unsafe impl<S: Send> Sync for Lent<S> {}
 impl<S> Lent<S> {
     const_fn! {
         pub(crate) const fn new(state: S) -> Self {
-            Self { gate: Gate::new(), state: UnsafeCell::new(state), _stays: PhantomPinned }
+            Self { gate: Gate::new(0), state: UnsafeCell::new(state), _stays: PhantomPinned }
         }
     }
 

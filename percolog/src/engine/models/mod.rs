@@ -17,19 +17,20 @@
 //! uses the latter.
 
 mod cut;
+mod eager;
 mod limits;
 mod marks;
 mod places;
 mod sharing;
 
 use super::gate::Wait;
-use super::limits::{Options, Policy};
+use super::limits::{Mode, Options, Policy};
 use super::object::Object;
-use super::queue::{Absorbed, Limits, Queue};
+use super::queue::{Absorbed, Execute, Limits, Queue};
 use crate::cpu::{CoreId, Environment};
-pub(crate) use crate::sync::explore;
 use crate::sync::global::{AtomicU64, Ordering};
 use crate::sync::{Patience, UnsafeCell};
+pub(crate) use crate::sync::{explore, explore_deeply};
 use alloc::vec::Vec;
 use core::cell::Cell;
 use core::panic::Location;
@@ -159,10 +160,37 @@ impl Queue<Notes> for Pad {
     }
 }
 
+impl Execute<Notes> for Pad {
+    const ABSORBS: bool = false;
+
+    fn at_once(_note: &Note) -> bool {
+        true
+    }
+
+    fn execute(
+        note: Note,
+        _origin: Option<&'static Location<'static>>,
+        notes: &mut Notes,
+        _scratch: &mut Option<()>,
+    ) -> Option<Note> {
+        notes.change(|notes| notes.push(note));
+        None
+    }
+}
+
 /// The object of the models.
 pub(super) type Journal = Object<Notes, Pad, Scripted>;
 
+/// One that defers all updates.
 pub(super) fn journal(options: Options) -> Arc<Journal> {
+    eager(Options {
+        mode: Mode::Deferring,
+        ..options
+    })
+}
+
+/// One that executes them at once, unless the options say something else.
+pub(super) fn eager(options: Options) -> Arc<Journal> {
     bind(0, 0);
     let notes = Watched::new(Vec::new());
     Arc::new(Object::new(notes, options, Scripted::default()))

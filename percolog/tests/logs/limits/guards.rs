@@ -1,15 +1,17 @@
 //! Whoever has a guard, or is being executed, and would wait for itself.
 
-use crate::limits::{Push, Pushes, panic_of, refusal, stay};
+use crate::limits::{Push, Pushes, deferring, panic_of, refusal, stay};
 use percolog::cpu::{self, CoreId};
-use percolog::oplog::{FullReason, Logged, LoggedFn, Operation, SynchronizeError};
+use percolog::oplog::{
+    FullReason, Logged, LoggedBuilder, LoggedFn, Mode, Operation, SynchronizeError,
+};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::time::Duration;
 
 #[test]
 fn the_holder_of_a_guard_may_queue_up_to_the_hard_limit() {
     stay();
-    let log = Pushes::default();
+    let log: Pushes = deferring().build(Vec::new());
     let guard = log.synchronize();
     for number in 0..129 {
         log.queue(Push(number));
@@ -35,7 +37,7 @@ fn the_holder_of_a_guard_may_queue_up_to_the_hard_limit() {
 
 #[test]
 fn a_second_guard_of_the_same_object_is_refused() {
-    let log = Pushes::default();
+    let log: Pushes = deferring().build(Vec::new());
     let one = log.synchronize();
     assert!(panic_of(|| log.synchronize().len()).contains("waiting for itself"));
     assert!(panic_of(|| log.read().len()).contains("waiting for itself"));
@@ -88,7 +90,7 @@ enum Flood {
     Synchronize,
 }
 
-static FLOODED: Logged<usize, Flood> = Logged::new(0);
+static FLOODED: Logged<usize, Flood> = LoggedBuilder::new().mode(Mode::Deferring).build(0);
 
 impl Operation<usize> for Flood {
     fn exec(self, leaves: &mut usize) {
@@ -153,7 +155,7 @@ fn an_operation_may_queue_to_its_own_object_up_to_the_hard_limit() {
 
 #[test]
 fn a_budget_is_kept_and_reads_see_the_rest_as_well() {
-    let log = Pushes::default();
+    let log: Pushes = deferring().build(Vec::new());
     for number in 0..10 {
         cpu::bind(CoreId::new(number % 3));
         log.queue(Push(number));

@@ -9,7 +9,7 @@ mod slots;
 mod waiting;
 
 use percolog::cpu::{self, CoreId};
-use percolog::oplog::{FullReason, Logged, Operation};
+use percolog::oplog::{FullReason, Logged, LoggedBuilder, Mode, Operation};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
 struct Push(u32);
@@ -21,6 +21,11 @@ impl Operation<Vec<u32>> for Push {
 }
 
 type Pushes = Logged<Vec<u32>, Push>;
+
+/// Logs that have limits to come to, whoever uses them.
+fn deferring() -> LoggedBuilder {
+    LoggedBuilder::new().mode(Mode::Deferring)
+}
 
 /// Limits are a slot's: most tests here must stay on one.
 fn stay() {

@@ -1,13 +1,13 @@
 //! What each policy does at the limit.
 
-use crate::limits::{Push, Pushes, panic_of, refusal, stay};
+use crate::limits::{Push, Pushes, deferring, panic_of, refusal, stay};
 use percolog::cpu::{self, CoreId};
 use percolog::oplog::{FullReason, Policy};
 
 #[test]
 fn merging_keeps_queues_short() {
     stay();
-    let log: Pushes = Pushes::builder().limit(10).build(Vec::new());
+    let log: Pushes = deferring().limit(10).build(Vec::new());
     for number in 0..1000 {
         log.queue(Push(number));
         assert!(log.stats().pending <= 10);
@@ -24,7 +24,7 @@ fn merging_keeps_queues_short() {
 #[test]
 fn the_limit_is_128_unless_said_otherwise() {
     stay();
-    let log = Pushes::default();
+    let log: Pushes = deferring().build(Vec::new());
     for number in 0..128 {
         log.try_queue(Push(number)).expect("below the limit");
     }
@@ -37,11 +37,11 @@ fn the_limit_is_128_unless_said_otherwise() {
 #[test]
 fn many_at_once_merge_once_a_limit() {
     stay();
-    let log = Pushes::default();
+    let log: Pushes = deferring().build(Vec::new());
     log.extend((0..1280).map(Push));
     assert!(log.stats().updater_merges <= 10, "{:?}", log.stats());
     // Where the limit is no multiple of what is queued at a time, too.
-    let odd: Pushes = Pushes::builder().limit(100).build(Vec::new());
+    let odd: Pushes = deferring().limit(100).build(Vec::new());
     odd.extend((0..1000).map(Push));
     assert!(odd.stats().updater_merges <= 10, "{:?}", odd.stats());
     assert!(odd.synchronize().iter().copied().eq(0..1000));
@@ -51,10 +51,7 @@ fn many_at_once_merge_once_a_limit() {
 #[test]
 fn growing_never_merges() {
     stay();
-    let log: Pushes = Pushes::builder()
-        .limit(4)
-        .policy(Policy::Grow)
-        .build(Vec::new());
+    let log: Pushes = deferring().limit(4).policy(Policy::Grow).build(Vec::new());
     for number in 0..1000 {
         if number % 2 == 0 {
             log.queue(Push(number));
@@ -70,10 +67,7 @@ fn growing_never_merges() {
 #[test]
 fn full_is_full() {
     stay();
-    let log: Pushes = Pushes::builder()
-        .limit(4)
-        .policy(Policy::Full)
-        .build(Vec::new());
+    let log: Pushes = deferring().limit(4).policy(Policy::Full).build(Vec::new());
     log.extend((0..4).map(Push));
     assert_eq!(refusal(&log), FullReason::Limit);
     assert!(panic_of(|| log.queue(Push(4))).contains("limit"));
@@ -91,7 +85,7 @@ fn full_is_full() {
 #[test]
 fn what_is_discarded_is_counted() {
     stay();
-    let log: Pushes = Pushes::builder()
+    let log: Pushes = deferring()
         .limit(4)
         .policy(Policy::Discard)
         .build(Vec::new());
@@ -108,7 +102,7 @@ fn what_is_discarded_is_counted() {
 #[test]
 fn at_the_limit_it_is_merged_or_while_somebody_has_the_object_discarded() {
     stay();
-    let log: Pushes = Pushes::builder()
+    let log: Pushes = deferring()
         .limit(4)
         .policy(Policy::MergeOrDiscard)
         .build(Vec::new());

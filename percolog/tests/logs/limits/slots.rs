@@ -2,7 +2,7 @@
 
 use crate::limits::{Push, Pushes};
 use percolog::cpu::{self, CoreId};
-use percolog::oplog::LoggedFn;
+use percolog::oplog::{LoggedBuilder, LoggedFn, Mode};
 use std::sync::{Arc, Mutex};
 use std::thread;
 
@@ -43,7 +43,8 @@ fn thread_exit_loses_nothing() {
 
 #[test]
 fn any_number_is_a_slot() {
-    let log: LoggedFn<Vec<u32>> = LoggedFn::default();
+    let log: LoggedFn<Vec<u32>> =
+        LoggedFn::build(LoggedBuilder::new().mode(Mode::Deferring), Vec::new());
     let slots = [0, 5000, 8191, 8192, 100_000, u32::MAX - 1, u32::MAX];
     for round in 0..3 {
         for slot in slots {

@@ -1,8 +1,8 @@
 //! Who waits for room, for how long, and who is not waited for.
 
-use crate::limits::{Push, Pushes, stay};
+use crate::limits::{Push, Pushes, deferring, stay};
 use percolog::cpu::CoreId;
-use percolog::oplog::{FullReason, Logged, Operation, SynchronizeError};
+use percolog::oplog::{FullReason, Logged, Mode, Operation, SynchronizeError};
 use percolog::testing::Environment;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
@@ -11,7 +11,7 @@ use std::time::Duration;
 
 #[test]
 fn while_somebody_has_the_object_queues_grow_to_the_hard_limit_and_then_wait() {
-    let log: Pushes = Pushes::builder().limit(4).hard_limit(9).build(Vec::new());
+    let log: Pushes = deferring().limit(4).hard_limit(9).build(Vec::new());
     let queued = AtomicUsize::new(0);
     thread::scope(|scope| {
         let guard = log.synchronize();
@@ -59,6 +59,7 @@ fn who_has_waited_while_its_queue_was_merged_does_not_merge_again() {
     use std::sync::mpsc::channel;
     stay();
     let log: Logged<usize, Step> = Logged::<usize, Step>::builder()
+        .mode(Mode::Deferring)
         .limit(4)
         .hard_limit(4)
         .build(0);
@@ -98,6 +99,7 @@ fn who_waits_for_room_goes_on_when_its_queue_is_taken() {
     use std::sync::mpsc::channel;
     stay();
     let log: Logged<usize, Step> = Logged::<usize, Step>::builder()
+        .mode(Mode::Deferring)
         .limit(4)
         .hard_limit(4)
         .build(0);
@@ -143,7 +145,7 @@ fn who_waits_for_room_goes_on_when_its_queue_is_taken() {
 
 #[test]
 fn who_does_not_want_to_wait_is_told_that_somebody_has_the_object() {
-    let log = Pushes::default();
+    let log: Pushes = deferring().build(Vec::new());
     log.queue(Push(1));
     let guard = log.synchronize();
     thread::scope(|scope| {
@@ -216,8 +218,7 @@ fn a_queue_in_use_is_not_waited_for_by_who_does_not_want_to() {
     let machine = Machine::default();
     let parts = &machine.0;
     parts.stop.store(true, Ordering::SeqCst);
-    let log: Logged<Vec<u32>, Push, Machine> =
-        Pushes::builder().build_in(Vec::new(), machine.clone());
+    let log: Logged<Vec<u32>, Push, Machine> = deferring().build_in(Vec::new(), machine.clone());
     thread::scope(|scope| {
         scope.spawn(|| log.queue(Push(0)));
         while !parts.stopped.load(Ordering::SeqCst) {

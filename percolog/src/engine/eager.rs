@@ -1,0 +1,207 @@
+//! One deferred object: updates that are executed at once.
+
+use super::batch::Merged;
+use super::contained::{caught, contained};
+use super::gate::Gate;
+use super::limits::{Full, Policy};
+#[cfg(all(feature = "std", not(percolog_loom)))]
+use super::mode::DIRTY;
+use super::object::Object;
+use super::queue::Execute;
+use super::slots::{Origin, Stamps};
+use crate::cpu::{self, Environment};
+use crate::sync::held;
+#[cfg(all(feature = "std", not(percolog_loom)))]
+use crate::sync::{Patience, atomic::Ordering};
+
+/// An updater inside an object, alone, who leaves when this is dropped.
+struct Updating<'a>(&'a Gate);
+
+impl<'a> Updating<'a> {
+    /// For a thread that has just taken the lock.
+    #[inline(always)]
+    fn new(gate: &'a Gate) -> Self {
+        held::count_up();
+        Self(gate)
+    }
+}
+
+impl Drop for Updating<'_> {
+    #[inline(always)]
+    fn drop(&mut self) {
+        held::count_down();
+        self.0.lock.release_exclusive();
+    }
+}
+
+impl<S, Q: Execute<S>, E: Environment> Object<S, Q, E> {
+    /// Executes an operation now, if the object is free and everything before it has been executed. `merging`: or can be, by this
+    /// thread. Else the operation comes back, and is to be appended.
+    ///
+    /// A thread that holds any object executes nothing: what it runs is somebody's operation, which must neither run into others
+    /// without end nor keep its object for theirs.
+    #[inline(always)]
+    pub(super) fn execute(
+        &self,
+        operation: Q::Operation,
+        origin: Origin,
+        merging: bool,
+    ) -> Result<(), Q::Operation> {
+        if !Q::at_once(&operation) || held::any() {
+            return Err(operation);
+        }
+        let gate = &self.center.gate;
+        let at_first = gate.lock.try_exclusive_at_once();
+        if !at_first && !self.wait_briefly() {
+            return Err(operation);
+        }
+        let inside = Updating::new(gate);
+        let spent = self.center.merged.with_mut(|merged| {
+            // SAFETY: the object is held by `inside`.
+            let merged = unsafe { &mut *merged };
+            if !self.is_clean() && !self.catch_up(merged, merging) {
+                return Err(operation);
+            }
+            let Merged { state, scratch, .. } = merged;
+            let mut spent = None;
+            if !caught(|| spent = Q::execute(operation, origin, state, scratch)) {
+                gate.poison();
+            }
+            self.center.at_once.add(1);
+            if !at_first {
+                self.was_contended(merged, 1);
+            } else if Q::ABSORBS {
+                self.try_deferring_if_due(merged);
+            }
+            Ok(spent)
+        });
+        drop(inside);
+        // What is left of the operation is dropped without the lock.
+        spent.map(drop)
+    }
+
+    /// Executes an operation if the object is eager and that goes, else queues it, and does what the policy says at the limit.
+    #[inline]
+    pub(crate) fn queue(
+        &self,
+        operation: Q::Operation,
+        origin: Origin,
+    ) -> Result<(), Full<Q::Operation>> {
+        if !self.mode.is_eager() {
+            return self.append_or_merge(operation, origin);
+        }
+        let merging = matches!(self.options.policy, Policy::Merge | Policy::MergeOrDiscard);
+        match self.execute(operation, origin, merging) {
+            Ok(()) => Ok(()),
+            Err(operation) => self.append_or_merge(operation, origin),
+        }
+    }
+
+    /// Queues an operation, or executes it if the object is eager, unless others have to be executed before, and the slot's queue is
+    /// at its limit or in use.
+    #[inline]
+    pub(crate) fn try_queue(
+        &self,
+        operation: Q::Operation,
+        origin: Origin,
+    ) -> Result<(), Full<Q::Operation>> {
+        if !self.mode.is_eager() {
+            return self.try_append(operation, origin);
+        }
+        match self.execute(operation, origin, false) {
+            Ok(()) => Ok(()),
+            Err(operation) => self.try_append(operation, origin),
+        }
+    }
+
+    /// Queues many operations with few locks and stamps.
+    pub(crate) fn extend(
+        &self,
+        operations: impl IntoIterator<Item = Q::Operation>,
+        origin: Origin,
+    ) -> Result<(), Full<Q::Operation>> {
+        const CHUNK: usize = 16;
+        let mut operations = operations.into_iter();
+        loop {
+            // The iterator is the caller's code and is asked with no lock held.
+            let chunk: [Option<Q::Operation>; CHUNK] = core::array::from_fn(|_| operations.next());
+            if chunk[0].is_none() {
+                return Ok(());
+            }
+            if self.mode.is_eager() {
+                let complete = chunk[CHUNK - 1].is_some();
+                for operation in chunk.into_iter().flatten() {
+                    self.queue(operation, origin)?;
+                }
+                if !complete {
+                    return Ok(());
+                }
+                continue;
+            }
+            let stamp = self.stamp();
+            let slot = self.environment.slot();
+            let left = cpu::without_preemption(|| {
+                let mut held = self.slots.get(slot, &self.options).lock();
+                let here = held.get();
+                // What is left over, and what was absorbed: both outlive the lock.
+                let left = chunk.map(|operation| {
+                    let operation = operation?;
+                    if here.is_short::<S>() {
+                        Some(Ok(self.push(slot, here, operation, stamp, origin)))
+                    } else {
+                        Some(Err(operation))
+                    }
+                });
+                drop(held);
+                left
+            });
+            let complete = left[CHUNK - 1].is_some();
+            for operation in left.into_iter().flatten().filter_map(Result::err) {
+                // The first of them may merge, and then there is room for the others.
+                self.queue(operation, origin)?;
+            }
+            if !complete {
+                return Ok(());
+            }
+        }
+    }
+
+    /// Executes what has been appended before, in an object that is eager. Whether nothing is left.
+    #[cold]
+    #[inline(never)]
+    fn catch_up(&self, merged: &mut Merged<S, Q>, merging: bool) -> bool {
+        if !merging || self.is_poisoned() || !self.mode.is_eager() {
+            return false;
+        }
+        contained(|| {
+            let account = &self.center.account;
+            let executed = self.merge(merged);
+            account.updater_merges.add(1);
+            account.longest_updater_merge.raise_to(executed as u64);
+        }) && !merged.unapplied
+            && !self.is_poisoned()
+    }
+
+    /// Waits as long as a few updates take. Whether the lock has been taken then.
+    #[cold]
+    #[inline(never)]
+    fn wait_briefly(&self) -> bool {
+        // A model that waits has many more interleavings, and no new ones that matter.
+        #[cfg(all(feature = "std", not(percolog_loom)))]
+        {
+            let gate = &self.center.gate;
+            // Somebody has waited in vain for who has it now.
+            if gate.flags.load(Ordering::Relaxed) & DIRTY != 0 {
+                return false;
+            }
+            let until = std::time::Instant::now() + MOMENT;
+            gate.lock.exclusive(Patience::Until(until))
+        }
+        #[cfg(not(all(feature = "std", not(percolog_loom))))]
+        false
+    }
+}
+
+/// How long an update of an eager object waits for others before it is appended: longer than most operations, and than being woken takes.
+#[cfg(all(feature = "std", not(percolog_loom)))]
+const MOMENT: std::time::Duration = std::time::Duration::from_micros(200);
