@@ -270,7 +270,7 @@ impl<'d, D: SnapshotSource, V: Send + Sync + 'static> Snapshots<'d, D, V> {
     /// # Panics
     /// If an operation or the making of the view panics.
     pub fn try_refresh(&self) -> Result<(), SynchronizeError<()>> {
-        self.refresh_after(Wait::No)
+        self.refresh_after(Wait::Briefly)
     }
 
     fn refresh_after(&self, wait: Wait) -> Result<(), SynchronizeError<()>> {

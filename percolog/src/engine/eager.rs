@@ -35,8 +35,8 @@ impl Drop for Updating<'_> {
 }
 
 impl<S, Q: Execute<S>, E: Environment> Object<S, Q, E> {
-    /// Executes an operation now, if the object is free and everything before it has been executed. `merging`: or can be, by this
-    /// thread. Else the operation comes back, and is to be appended.
+    /// Executes an operation now, if the object is free, or with `waiting` soon is, and everything before it has been executed, or with
+    /// `merging` can be by this thread. Else the operation comes back, and is to be appended.
     ///
     /// A thread that holds any object executes nothing: what it runs is somebody's operation, which must neither run into others
     /// without end nor keep its object for theirs.
@@ -45,6 +45,7 @@ impl<S, Q: Execute<S>, E: Environment> Object<S, Q, E> {
         &self,
         operation: Q::Operation,
         origin: Origin,
+        waiting: bool,
         merging: bool,
     ) -> Result<(), Q::Operation> {
         if !Q::at_once(&operation) || held::any() {
@@ -52,7 +53,7 @@ impl<S, Q: Execute<S>, E: Environment> Object<S, Q, E> {
         }
         let gate = &self.center.gate;
         let at_first = gate.lock.try_exclusive_at_once();
-        if !at_first && !self.wait_briefly() {
+        if !at_first && !(waiting && self.wait_briefly()) {
             return Err(operation);
         }
         let inside = Updating::new(gate);
@@ -91,7 +92,7 @@ impl<S, Q: Execute<S>, E: Environment> Object<S, Q, E> {
             return self.append_or_merge(operation, origin);
         }
         let merging = matches!(self.options.policy, Policy::Merge | Policy::MergeOrDiscard);
-        match self.execute(operation, origin, merging) {
+        match self.execute(operation, origin, true, merging) {
             Ok(()) => Ok(()),
             Err(operation) => self.append_or_merge(operation, origin),
         }
@@ -108,7 +109,7 @@ impl<S, Q: Execute<S>, E: Environment> Object<S, Q, E> {
         if !self.mode.is_eager() {
             return self.try_append(operation, origin);
         }
-        match self.execute(operation, origin, false) {
+        match self.execute(operation, origin, false, false) {
             Ok(()) => Ok(()),
             Err(operation) => self.try_append(operation, origin),
         }

@@ -20,6 +20,8 @@ pub(super) const POISONED: u32 = 1 << 31;
 pub(crate) enum Wait {
     /// Not at all.
     No,
+    /// As long as an update that is executed at once usually takes.
+    Briefly,
     /// So long.
     For(Patience),
 }
@@ -83,6 +85,7 @@ impl Gate {
             }
             match wait {
                 Wait::For(patience) if self.lock.exclusive(patience) => {}
+                Wait::Briefly if self.lock.exclusive_soon() => {}
                 _ => return Err(Refusal::Busy),
             }
         }
@@ -101,6 +104,7 @@ impl Gate {
         }
         let entered = match wait {
             Wait::No => self.lock.try_shared(),
+            Wait::Briefly => self.lock.shared_soon(),
             Wait::For(patience) => self.lock.shared(patience),
         };
         if !entered {

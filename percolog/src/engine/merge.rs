@@ -451,7 +451,7 @@ impl<S, Q: Queue<S>, E: Environment> Object<S, Q, E> {
             executed: 0,
             finished: false,
         };
-        let Ok(door) = self.enter(Wait::No) else {
+        let Ok(door) = self.enter(Wait::Briefly) else {
             return drained;
         };
         // SAFETY: the object is held by `inside` until it is dropped.

@@ -306,7 +306,7 @@ impl<S, O: Operation<S>, E: Environment> Logged<S, O, E> {
     pub fn try_synchronize(
         &self,
     ) -> Result<Synchronized<'_, S>, SynchronizeError<Synchronized<'_, S>>> {
-        self.object.synchronize(Wait::No)
+        self.object.synchronize(Wait::Briefly)
     }
 
     /// As [`synchronize`](Self::synchronize), waiting no longer than `timeout` for another thread's
@@ -362,7 +362,7 @@ impl<S, O: Operation<S>, E: Environment> Logged<S, O, E> {
     where
         S: Sync,
     {
-        self.object.read(Wait::No)
+        self.object.read(Wait::Briefly)
     }
 
     /// As [`read`](Self::read), waiting no longer than `timeout` for another thread's guard.

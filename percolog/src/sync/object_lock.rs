@@ -1,9 +1,7 @@
 //! The lock of an object's merged state: exclusive or shared, with deadline and downgrade.
 
 use super::atomic::Ordering;
-#[cfg(feature = "std")]
-use super::wait::spin_while;
-use super::wait::{Backoff, ParkingWord};
+use super::wait::{Backoff, ParkingWord, spin_while};
 use super::{ThreadId, const_fn};
 
 /// Readers-writer lock on one word.
@@ -152,6 +150,30 @@ impl ObjectLock {
         .is_some()
     }
 
+    /// Takes the lock exclusively if it is free now, or in a moment. Lock-free.
+    pub(crate) fn exclusive_soon(&self) -> bool {
+        self.try_exclusive() || {
+            self.spin(keeps_out_writers);
+            self.try_exclusive()
+        }
+    }
+
+    /// The same for sharing.
+    pub(crate) fn shared_soon(&self) -> bool {
+        self.try_shared() || {
+            self.spin(keeps_out_readers);
+            self.try_shared()
+        }
+    }
+
+    /// Spins while that keeps out, but not where others sleep: who finds them joins them, and the lock changes hands without a fight.
+    fn spin(&self, keeps_out: impl Fn(u32) -> bool) {
+        spin_while(|| {
+            let word = self.word.load(Ordering::Relaxed);
+            keeps_out(word) && word & PARKED == 0
+        });
+    }
+
     /// Takes the lock exclusively, unless `settled` says first that somebody else has done what it was wanted for; whether it was
     /// taken. Asks before each try, so that those who wait do not fight for a lock that they need no more.
     ///
@@ -279,11 +301,7 @@ impl ObjectLock {
             {
                 if !spun {
                     spun = true;
-                    // Who finds others asleep joins them: the lock then changes hands without a fight.
-                    spin_while(|| {
-                        let word = self.word.load(Ordering::Relaxed);
-                        keeps_out(word) && word & PARKED == 0
-                    });
+                    self.spin(&keeps_out);
                     continue;
                 }
                 let word = self.word.load(Ordering::Relaxed);
@@ -311,7 +329,7 @@ impl ObjectLock {
                     Patience::Unlimited => None,
                     Patience::Until(deadline) => Some(deadline),
                 };
-                marked = PARKED;
+                (spun, marked) = (cfg!(percolog_loom), PARKED);
                 if !self.word.park(word, deadline, &mut backoff) {
                     // One last look: the lock may have been freed at the deadline.
                     let taken = take(marked);

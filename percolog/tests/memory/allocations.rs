@@ -9,7 +9,7 @@ use percolog::oplog::{
     Absorb, AddToken, Logged, LoggedBuilder, LoggedFn, Mode, Operation, RemoveToken, token_pair,
 };
 use percolog::refcount::{self, CoreArc};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
 /// How often `f` asked for memory on this thread.
@@ -191,7 +191,7 @@ fn a_queue_that_absorbs_for_ever_does_not_grow() {
 
 #[test]
 fn changes_of_a_set_allocate_nothing() {
-    let set: Set<u64> = Set::default();
+    let set: Set<u64> = Set::build(LoggedBuilder::new().mode(Mode::Deferring), BTreeSet::new());
     allocates_nothing(|| {
         for slot in 0..SLOTS {
             cpu::bind(CoreId::new(slot));

@@ -7,7 +7,7 @@ pub use state::SetState;
 
 use crate::cpu::{Environment, Native};
 use crate::oplog::{
-    Drained, Full, LogStats, Logged, LoggedBuilder, MemoryUsage, Mode, ReadGuard, SynchronizeError,
+    Drained, Full, LogStats, Logged, LoggedBuilder, MemoryUsage, ReadGuard, SynchronizeError,
     Synchronized,
 };
 use crate::sync::const_fn;
@@ -16,7 +16,7 @@ use change::Change;
 use core::fmt;
 use core::hash::Hash;
 
-/// A set whose changes touch no shared cache line between reads.
+/// A set whose changes touch no shared cache line between reads while many threads make them, and are made at once while few do.
 ///
 /// The set itself is an ordinary one, any [`SetState`]: a `BTreeSet`, whose keys are read in order, unless another is named, such
 /// as `Set<u64, HashSet<u64>>`.
@@ -31,7 +31,7 @@ use core::hash::Hash;
 ///     for thread in 0..4 {
 ///         scope.spawn(move || {
 ///             for connection in (1000 * (thread + 1)..).take(100) {
-///                 OPEN.insert(connection);    // no shared cache line
+///                 OPEN.insert(connection);    // under contention: no shared cache line
 ///                 OPEN.remove(connection);    // nor here; and neither ever has to be executed
 ///             }
 ///             OPEN.insert(thread);
@@ -40,6 +40,9 @@ use core::hash::Hash;
 /// });
 /// assert_eq!(*OPEN.read(), BTreeSet::from([0, 1, 2, 3]));
 /// ```
+///
+/// **Eager and deferring.** As [`Logged`]: the set learns whether to make a change at once, under its lock, or to log it, and
+/// [`stats`](Self::stats) says which it does.
 ///
 /// **Which queue, and why.** The stamped log of [`oplog`](crate::oplog), in which a later change of a key *replaces* an
 /// earlier one of the same core, and keeps the later stamp. Changes never cancel to nothing: with a key in the set, adding
@@ -61,7 +64,8 @@ use core::hash::Hash;
 ///
 /// | method | progress | lines moved | allocations |
 /// |---|---|---|---|
-/// | [`insert`](Self::insert), [`remove`](Self::remove) below the limit | blocking for a few instructions, as [`Logged::queue`] | none between reads; ≤ 3 at a slot's first change after a read | none once the slot has its queues |
+/// | [`insert`](Self::insert), [`remove`](Self::remove) of an eager set | as [`Logged::queue`] | those of a lock and of the set | what the set's own change needs |
+/// | the same of a deferring set, below the limit | blocking for a few instructions, as [`Logged::queue`] | none between reads; ≤ 3 at a slot's first change after a read | none once the slot has its queues |
 /// | the same at the limit of different keys | a merge, or what the [`Policy`](crate::oplog::Policy) says | those of a merge | what the set's own insertions need |
 /// | [`try_insert`](Self::try_insert), [`try_remove`](Self::try_remove) | never wait, never merge | as `insert` | as `insert` |
 /// | [`insert_now`](Self::insert_now), [`remove_now`](Self::remove_now) | blocking | those of a merge, each time | what the set's own change needs |
@@ -70,7 +74,7 @@ use core::hash::Hash;
 /// An insertion answers nothing, because whether the key was there is not known before the queues are brought together. Where
 /// each change needs that answer, a sharded set such as `dashmap::DashSet` is faster, and by far: on one thread of the machine
 /// that this was written on, a change that answers takes 57 ns here, if the set hashes (162 ns if it is ordered, with 10,000 keys in it),
-/// and 12 ns there. One that does not answer takes 30 ns here, 21 of them for its time stamp, so a thread that has a sharded set to
+/// and 12 ns there. One that is logged takes 30 ns here, 21 of them for its time stamp, so a thread that has a sharded set to
 /// itself is faster there as well. What is saved here are the lines that move when many threads have it.
 ///
 /// Keys that are equal must not need telling apart: of equal ones that are inserted, any may be the one that stays.
@@ -113,11 +117,14 @@ impl<K: Hash + Eq + Send, S: SetState<K>> Set<K, S> {
         ///
         /// ```
         /// use percolog::collections::Set;
-        /// use percolog::oplog::{LoggedBuilder, Policy};
+        /// use percolog::oplog::{LoggedBuilder, Mode};
         /// use std::collections::BTreeSet;
         ///
-        /// // Each core changes up to 1000 keys again and again.
-        /// static BUSY: Set<u32> = Set::build(LoggedBuilder::new().limit(1000), BTreeSet::new());
+        /// // Each core changes up to 1000 keys again and again, and always logs.
+        /// static BUSY: Set<u32> = Set::build(
+        ///     LoggedBuilder::new().limit(1000).mode(Mode::Deferring),
+        ///     BTreeSet::new(),
+        /// );
         /// for key in 0..100_000 {
         ///     BUSY.insert(key % 500);
         /// }
@@ -135,7 +142,7 @@ impl<K: Hash + Eq + Send, S: SetState<K>, E: Environment> Set<K, S, E> {
         /// Wraps a set in an environment of its own: for tests that force migrations and clock skew.
         #[doc(hidden)]
         pub const fn build_in(builder: LoggedBuilder, state: S, environment: E) -> Self {
-            Self { log: builder.mode(Mode::Deferring).build_in(state, environment) }
+            Self { log: builder.build_in(state, environment) }
         }
     }
 
@@ -167,9 +174,10 @@ impl<K: Hash + Eq + Send, S: SetState<K>, E: Environment> Set<K, S, E> {
     ///
     /// ```
     /// use percolog::collections::Set;
-    /// use percolog::oplog::{LoggedBuilder, FullReason};
+    /// use percolog::oplog::{FullReason, LoggedBuilder, Mode};
     ///
-    /// let set: Set<String> = Set::build(LoggedBuilder::new().limit(1), Default::default());
+    /// let builder = LoggedBuilder::new().limit(1).mode(Mode::Deferring);
+    /// let set: Set<String> = Set::build(builder, Default::default());
     /// assert!(set.try_insert("one".into()).is_ok());
     /// let full = set.try_insert("two".into()).unwrap_err();
     /// assert_eq!((full.operation.as_str(), full.reason), ("two", FullReason::Limit));

@@ -5,7 +5,7 @@ use crate::common::share::share;
 use crate::set::keys::Colliding;
 use percolog::collections::Set;
 use percolog::collections::SetState;
-use percolog::oplog::{FullReason, LoggedBuilder, Policy};
+use percolog::oplog::{FullReason, LoggedBuilder, Mode, Policy};
 use proptest::prelude::*;
 use std::collections::{BTreeSet, HashSet};
 
@@ -64,6 +64,7 @@ fn builder() -> impl Strategy<Value = LoggedBuilder> {
                 .hard_limit(limit + more)
                 .policy(policy)
                 .absorb_while_merging(absorb)
+                .mode([Mode::Deferring, Mode::Restless][more % 2])
         })
 }
 

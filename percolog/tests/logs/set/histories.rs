@@ -3,7 +3,7 @@
 use crate::common::machine::{Machine, stand_on};
 use percolog::collections::Set;
 use percolog::collections::SetState;
-use percolog::oplog::LoggedBuilder;
+use percolog::oplog::{LoggedBuilder, Mode};
 use std::collections::{BTreeSet, HashSet};
 
 /// Cores that a history is spread over. The last shares a dirty mark with the first.
@@ -31,7 +31,9 @@ where
 {
     let steps = steps(history);
     for absorb_while_merging in [false, true] {
-        let builder = LoggedBuilder::new().absorb_while_merging(absorb_while_merging);
+        let builder = LoggedBuilder::new()
+            .mode(Mode::Deferring)
+            .absorb_while_merging(absorb_while_merging);
         for placement in 0..CORES.len().pow(steps.len() as u32) {
             for read_after in 0..=steps.len() {
                 let set: Set<&str, S, Machine> = Set::build_in(
@@ -72,7 +74,10 @@ fn links_and_unlinks_around_another_one() {
 fn adding_and_removing_what_is_there_leaves_it_absent() {
     ends_as_it_would_at_once(&["x"], "+x -x");
     // On one core, where the one replaces the other, in so many words.
-    let set: Set<u8> = Set::new(BTreeSet::from([7]));
+    let set: Set<u8> = Set::build(
+        LoggedBuilder::new().mode(Mode::Deferring),
+        BTreeSet::from([7]),
+    );
     set.insert(7);
     set.remove(7);
     assert_eq!(set.stats().pending, 1);
@@ -90,7 +95,9 @@ fn a_key_that_two_cores_change_in_turn_ends_absent() {
     // Add on core 1, Remove and Add on core 2, Remove on core 1: each core keeps one change, and both must have the later stamp.
     for absorb_while_merging in [false, true] {
         let set: Set<&str, BTreeSet<&str>, Machine> = Set::build_in(
-            LoggedBuilder::new().absorb_while_merging(absorb_while_merging),
+            LoggedBuilder::new()
+                .mode(Mode::Deferring)
+                .absorb_while_merging(absorb_while_merging),
             BTreeSet::new(),
             Machine::exact(&[1, 2]),
         );

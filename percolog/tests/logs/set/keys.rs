@@ -1,11 +1,13 @@
 //! Keys that make trouble, and keys that are counted.
 
 use std::cmp::Ordering;
+use std::collections::BTreeSet;
 use std::hash::{Hash, Hasher};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
 use percolog::collections::Set;
+use percolog::oplog::{LoggedBuilder, Mode};
 
 /// A key that collides with every other one of its evenness.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -59,7 +61,7 @@ struct Owned(u8, Arc<()>);
 #[test]
 fn every_key_is_dropped_once_whether_it_is_executed_or_replaced() {
     let counted = Arc::new(());
-    let set: Set<Owned> = Set::default();
+    let set: Set<Owned> = Set::build(LoggedBuilder::new().mode(Mode::Deferring), BTreeSet::new());
     let key = |number| Owned(number, Arc::clone(&counted));
     for number in 0..50 {
         set.insert(key(number % 5));

@@ -2,14 +2,14 @@
 
 use crate::common::machine::{Machine, stand_on};
 use percolog::collections::Set;
-use percolog::oplog::LoggedBuilder;
+use percolog::oplog::{LoggedBuilder, Mode};
 use std::collections::BTreeSet;
 
 const SLOTS: [u32; 3] = [0, 1, 2];
 
 fn set() -> Set<u64, BTreeSet<u64>, Machine> {
     Set::build_in(
-        LoggedBuilder::new(),
+        LoggedBuilder::new().mode(Mode::Deferring),
         BTreeSet::new(),
         Machine::exact(&SLOTS),
     )
