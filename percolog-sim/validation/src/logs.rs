@@ -12,7 +12,7 @@
 use std::sync::Arc;
 
 use percolog::cpu::{self, CoreId};
-use percolog::oplog::{Absorb, AddToken, LoggedBuilder, Operation, RemoveToken, token_pair};
+use percolog::oplog::{Absorb, AddToken, LoggedBuilder, Mode, Operation, RemoveToken, token_pair};
 
 use super::clock;
 use super::crew::{self, CrewError, Shift, Work};
@@ -134,17 +134,26 @@ pub fn run(shift: Shift, kind: ListKind, delay: u64) -> Result<Work, CrewError> 
         ListKind::Compact => small(
             shift,
             delay,
-            LoggedBuilder::new().limit(LIMIT).hard_limit(LIMIT),
+            LoggedBuilder::new()
+                .mode(Mode::Deferring)
+                .limit(LIMIT)
+                .hard_limit(LIMIT),
         ),
         ListKind::Batched => small(
             shift,
             delay,
-            LoggedBuilder::new().limit(LIMIT).hard_limit(2 * LIMIT),
+            LoggedBuilder::new()
+                .mode(Mode::Deferring)
+                .limit(LIMIT)
+                .hard_limit(2 * LIMIT),
         ),
         ListKind::Basic => logged(
             shift,
             delay,
-            LoggedBuilder::new().limit(LIMIT).hard_limit(LIMIT),
+            LoggedBuilder::new()
+                .mode(Mode::Deferring)
+                .limit(LIMIT)
+                .hard_limit(LIMIT),
             false,
             (
                 |_, element| Plain::Add(element),
@@ -152,7 +161,10 @@ pub fn run(shift: Shift, kind: ListKind, delay: u64) -> Result<Work, CrewError> 
             ),
         ),
         ListKind::Global => {
-            let halved = LoggedBuilder::new().limit(LIMIT / 2).hard_limit(LIMIT / 2);
+            let halved = LoggedBuilder::new()
+                .mode(Mode::Deferring)
+                .limit(LIMIT / 2)
+                .hard_limit(LIMIT / 2);
             logged(
                 shift,
                 delay,
@@ -164,7 +176,10 @@ pub fn run(shift: Shift, kind: ListKind, delay: u64) -> Result<Work, CrewError> 
         ListKind::Local => logged(
             shift,
             delay,
-            LoggedBuilder::new().limit(LIMIT).hard_limit(LIMIT),
+            LoggedBuilder::new()
+                .mode(Mode::Deferring)
+                .limit(LIMIT)
+                .hard_limit(LIMIT),
             false,
             (Absorbing::Add, Absorbing::Remove),
         ),
