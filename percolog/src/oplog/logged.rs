@@ -20,8 +20,8 @@ use std::time::{Duration, Instant};
 /// # Eager and deferring
 ///
 /// An object is *eager* at first: `queue` takes its lock if that is free, executes the operation, and lets go, for about
-/// the price of a mutex. Nothing is allocated. Where the lock is taken the operation is logged, and executed by the next thread that has
-/// the lock, before its own.
+/// the price of a mutex. Nothing is allocated. Where the lock is taken it waits for a moment; then the operation is logged, and executed by
+/// the next thread that has the lock, before its own. So a guard that is kept for long delays the first update of each thread, and no more.
 ///
 /// When the lock is taken often, and updates come several to a read, the object becomes *deferring*: updates
 /// go to the log of their slot and touch nothing that is shared, and a read merges the logs. When merges find little in them
@@ -33,11 +33,11 @@ use std::time::{Duration, Instant};
 ///
 /// | method | progress | cache lines moved |
 /// |---|---|---|
-/// | [`queue`](Self::queue) of an eager object | tries the lock for a few pauses, then logs; executes what others have logged before | those of a lock and of the state, if another thread had them last |
+/// | [`queue`](Self::queue) of an eager object | blocking: waits up to 200 µs for the lock, then logs; executes what others have logged before | those of a lock and of the state, if another thread had them last |
 /// | [`synchronize`](Self::synchronize), [`with`](Self::with) of an eager object with nothing logged | blocking | the same |
 /// | [`queue`](Self::queue) of a deferring object below the limit, or of what cancels or replaces an operation that is in the slot's queue | blocking for a few instructions: a thread that lost its processor in mid-append, or a merge, can hold this slot's queue | none between reads; ≤ 3 at a slot's first update after a read |
 /// | [`queue`](Self::queue) at the limit | what the [`Policy`] says | a merge |
-/// | [`try_queue`](Self::try_queue) | never waits, never merges | as `queue` |
+/// | [`try_queue`](Self::try_queue) | never waits, never merges; executes at once only what need not wait | as `queue` |
 /// | [`synchronize`](Self::synchronize), [`with`](Self::with) | blocking | for each dirty slot its lock and its operations |
 /// | [`read`](Self::read) of a clean object | blocking while somebody writes | the lock's line |
 ///
