@@ -35,11 +35,12 @@ use super::center::Center;
 use super::ids::{Place, Places};
 use super::memory::Zero;
 use super::rows::{Row, Rows};
-use super::word::{State, Word};
+use super::tally::Tally;
+use super::word::{Address, CHANGE, State, Word};
 use crate::cpu::barrier::{self, BarrierMode};
 use crate::cpu::lease::{self, LEASES};
 use crate::cpu::undivided::undivided;
-use crate::sync::atomic::{AtomicI64, AtomicU64, AtomicUsize, Ordering};
+use crate::sync::atomic::{AtomicI64, AtomicUsize, Ordering};
 use crate::sync::{SlotLock, const_fn};
 
 /// Rows for threads without a lease.
@@ -125,57 +126,14 @@ impl Common {
     }
 }
 
-/// What a counter itself consists of.
-#[derive(Debug)]
-pub(super) struct Tally {
-    /// Bits of the counter's [`Word`]: its value, or where its shares are.
-    word: AtomicU64,
-    /// How much a row may keep to itself.
-    batch: u64,
-}
-
-impl Tally {
-    const_fn! {
-        pub(super) const fn new(batch: u64) -> Self {
-            Self {
-                word: AtomicU64::new(Word::ZERO.bits()),
-                batch,
-            }
-        }
-    }
-
-    #[inline(always)]
-    fn word(&self) -> Word {
-        // Acquire pairs with the Release in `exchange`: shares that the last owner of the place left behind are seen
-        // cleared, and the first share of a counter that has become hot is seen with its value.
-        Word::from_bits(self.word.load(Ordering::Acquire))
-    }
-
-    /// Puts `new` in the place of `current`, or returns what is there instead.
-    #[inline]
-    fn exchange(&self, current: Word, new: Word) -> Result<(), Word> {
-        // Release and Acquire: as in `word`; and all exchanges of one word follow each other, so what was done before one
-        // is seen after a later one.
-        self.word
-            .compare_exchange(
-                current.bits(),
-                new.bits(),
-                Ordering::AcqRel,
-                Ordering::Acquire,
-            )
-            .map(|_| ())
-            .map_err(Word::from_bits)
-    }
-
-    pub(super) fn batch(&self) -> u64 {
-        self.batch
-    }
-
-    /// The amount, within what so many rows may keep to themselves.
-    fn clamp(&self, pending: i64, rows: u64) -> i64 {
-        let most = i64::try_from(self.batch.saturating_mul(rows)).unwrap_or(i64::MAX);
-        pending.clamp(most.saturating_neg(), most)
-    }
+/// What became of an add.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Added {
+    Done,
+    /// It was done, and the counter is to become hot.
+    Full,
+    /// Nothing happened. [`Bank::add_slowly`] is to do it.
+    Not,
 }
 
 /// All rows, and which places in them are taken.
@@ -208,24 +166,32 @@ impl Bank {
         }
     }
 
-    /// Adds in the row of a lease that the caller holds; `false`, and nothing happened, if the counter is not hot or
-    /// [`prepare`](Self::prepare) has to be called first.
+    /// Adds to the word, if the counter is cold and whoever holds this lease added last; or in the lease's row, if it is hot.
     #[inline(always)]
-    pub(super) fn add_leased(&self, tally: &Tally, lease: usize, amount: i64) -> bool {
+    pub(super) fn add_leased(&self, tally: &Tally, lease: usize, amount: i64) -> Added {
+        if tally.address() == Address::cold(lease) && Word::is_small(amount) {
+            return if tally.step(amount, 1).is_full_after(1) {
+                Added::Full
+            } else {
+                Added::Done
+            };
+        }
         let Some(row) = self.leased.row(lease) else {
-            return false;
+            return Added::Not;
         };
         let Some(_use) = Use::by_owner(row) else {
-            return false;
+            return Added::Not;
         };
-        let place = tally.word().place_if_hot();
+        let Some(place) = tally.address().place_if_hot() else {
+            return Added::Not;
+        };
         let Some(own) = row.find(place) else {
-            return false;
+            return Added::Not;
         };
-        if own.add(amount).unsigned_abs() > tally.batch {
+        if own.add(amount).unsigned_abs() > tally.batch() {
             own.fold(self.center(place));
         }
-        true
+        Added::Done
     }
 
     /// The center of a place that a counter is found to have.
@@ -241,90 +207,79 @@ impl Bank {
         self.leased.row(lease).is_some_and(Row::is_used)
     }
 
-    /// Makes what [`add_leased`](Self::add_leased) needs, if the counter is hot. The lease need not be held.
-    pub(super) fn prepare(&self, tally: &Tally, lease: usize) {
-        if let State::Hot(place) = tally.word().state() {
-            self.leased.touch(lease, place);
-        }
-    }
-
-    /// Adds to the word of a counter that is cold; `false`, and nothing happened, if it is not, or becomes hot because
-    /// of this. Without a lease it is as if all such threads were one.
-    pub(super) fn add_cold(&self, tally: &Tally, lease: Option<usize>, amount: i64) -> bool {
-        let word = tally.word();
-        match word.state() {
-            State::Hot(_) => false,
-            State::Draining(_) => {
-                // Whoever adds keeps the shares from being taken back. If the exchange fails, it is decided already.
-                let _ = tally.exchange(word, word.kept());
+    /// Makes what [`add_leased`](Self::add_leased) needs if the counter is hot; else adds to the word, and returns `true`. The lease
+    /// need not be held.
+    pub(super) fn add_slowly(&self, tally: &Tally, lease: usize, amount: i64) -> bool {
+        match tally.address().state() {
+            State::Hot(place) => {
+                self.leased.touch(lease, place);
                 false
             }
-            State::Cold(_) => {
-                let who = lease.unwrap_or(LEASES) as u64;
-                let added = word
-                    .added(amount, who)
-                    .is_some_and(|added| tally.exchange(word, added).is_ok());
-                // Hot, or another one was faster: that is contention.
-                if !added {
-                    self.heat_up(tally, lease);
-                }
-                added
+            _ => self.add_to_word(tally, lease, amount),
+        }
+    }
+
+    /// Adds to the word, also if the counter is hot by now; `false`, and nothing happened, if it is too much for that. Whoever adds is
+    /// known by a lease, and those without as if they were one.
+    fn add_to_word(&self, tally: &Tally, lease: usize, amount: i64) -> bool {
+        let address = tally.address();
+        let word = tally.word();
+        let mut heat = 1;
+        let mine = Address::cold(lease);
+        if address != mine && address.state() == State::Cold {
+            if word.heat() != 0 {
+                heat = CHANGE;
             }
+            tally.say_who(address, mine);
         }
-    }
-
-    /// Gives a counter that is cold a place for its shares, of which the first has its value.
-    #[cold]
-    pub(super) fn heat_up(&self, tally: &Tally, lease: Option<usize>) {
-        if matches!(tally.word().state(), State::Cold(_)) {
-            undivided(|| self.make_hot(tally, lease));
-        }
-    }
-
-    fn make_hot(&self, tally: &Tally, lease: Option<usize>) {
-        let place = self.places.take();
-        // In the caller's own row, where there is one: memory that it will use. Nobody else knows the place.
-        let begin = match lease {
-            Some(lease) => First::Own(self.leased.touch(lease, place)),
-            None => First::Common(self.common.touch(0, place)),
+        let before = if Word::is_small(amount) {
+            Some(tally.step(amount, heat))
+        } else {
+            // One that fails is contention.
+            word.added(amount, heat)
+                .filter(|added| tally.exchange(word, *added))
+                .map(|_| word)
         };
-        let center = self.centers.touch(0, place);
+        if before.is_none_or(|before| before.is_full_after(heat)) {
+            self.heat_up(tally);
+        }
+        before.is_some()
+    }
+
+    /// Gives a counter that is cold a place for its shares.
+    #[cold]
+    pub(super) fn heat_up(&self, tally: &Tally) {
+        if !matches!(tally.address().state(), State::Hot(_)) {
+            undivided(|| self.make_hot(tally));
+        }
+    }
+
+    fn make_hot(&self, tally: &Tally) {
+        let place = self.places.take();
+        self.centers.touch(0, place);
         let changing = self.changing.lock();
-        loop {
-            let word = tally.word();
-            let State::Cold(value) = word.state() else {
-                drop(changing);
-                begin.set(0);
-                center.end();
-                return self.places.give(place);
-            };
-            begin.set(value);
-            let generation = center.begin(value);
-            if tally
-                .exchange(word, Word::hot(place, generation, word.reluctance()))
-                .is_ok()
-            {
-                return;
-            }
+        if tally.address().state() == State::Cold {
+            // Who wants to say that it has added last does so in an exchange, which fails.
+            tally.set_address(Address::hot(place));
+        } else {
+            drop(changing);
+            self.places.give(place);
         }
     }
 
     /// Adds without a lease; any number will do.
     pub(super) fn add_common(&self, tally: &Tally, number: usize, amount: i64) {
-        while !self.add_cold(tally, None, amount)
-            && !self.add_common_within(tally, number, amount, tally.batch)
+        while !self.add_common_within(tally, number, amount, tally.batch())
+            && !self.add_to_word(tally, LEASES, amount)
         {}
     }
 
     /// Counts an amount from the start, also in the estimate.
     pub(super) fn begin_with(&self, tally: &mut Tally, amount: i64) {
-        if let Some(word) = Word::cold(amount, 0) {
-            *tally = Tally::new(tally.batch);
-            // Relaxed: nobody else has it.
-            tally.word.store(word.bits(), Ordering::Relaxed);
-            return;
+        if let Some(word) = Word::ZERO.with(amount) {
+            return tally.begin_with(word);
         }
-        self.heat_up(tally, None);
+        self.heat_up(tally);
         // A batch of zero: the amount goes straight to the center.
         let added = self.add_common_within(tally, 0, amount, 0);
         debug_assert!(added, "nobody else has it");
@@ -332,7 +287,7 @@ impl Bank {
 
     /// Adds in a row for threads without a lease, if the counter is hot.
     fn add_common_within(&self, tally: &Tally, number: usize, amount: i64, batch: u64) -> bool {
-        let State::Hot(place) = tally.word().state() else {
+        let State::Hot(place) = tally.address().state() else {
             return false;
         };
         let number = number % COMMON;
@@ -342,57 +297,92 @@ impl Bank {
         };
         let _use = Use::by_anyone(row);
         // Looked at again, now that nobody can take the share back: if the place is the counter's now, it stays.
-        if tally.word().state() != State::Hot(place) {
+        if tally.address().state() != State::Hot(place) {
             return false;
         }
         share.add(amount, batch, self.center(place));
         true
     }
 
+    /// The sum, if it is one load.
+    #[inline(always)]
+    pub(super) fn sum_at_once(tally: &Tally) -> Option<i64> {
+        if tally.address().state() != State::Cold {
+            return None;
+        }
+        let word = tally.word();
+        word.is_left_by_sums().then(|| word.value())
+    }
+
     /// See [`Counter::sum`](super::Counter::sum).
     pub(super) fn sum(&self, tally: &Tally) -> i64 {
         loop {
-            let word = tally.word();
-            let place = match word.state() {
-                State::Cold(value) => {
-                    if let Some(cooled) = word.cooled() {
-                        // Who fails was disturbed by an add, or by another sum.
-                        let _ = tally.exchange(word, cooled);
-                    }
-                    return value;
-                }
-                State::Hot(place) | State::Draining(place) => place,
+            let (State::Hot(place) | State::Draining(place)) = tally.address().state() else {
+                return Self::sum_of_cold(tally);
             };
             let center = self.center(place);
-            let (sum, used) = self.walk(place);
-            let correction = tally.clamp(center.beyond(sum), used);
+            let Some((word, generation)) = Self::beside(tally, place, center) else {
+                continue;
+            };
+            if word.is_moved() {
+                return word.value();
+            }
+            let (shares, used) = self.walk(place);
+            let correction = tally.clamp(center.beyond(shares), used);
             // Whoever takes the shares back ends the generation before they are cleared.
             let now = center.after_a_walk();
-            if now.generation() != word.generation() {
+            if now.generation() != generation {
                 continue;
             }
-            let next = now.summed(sum, correction);
+            let next = now.summed(shares, correction);
             if center.summed(now, next) && next.is_cool(word.reluctance()) {
                 undivided(|| self.cool_down(tally));
             }
-            return sum;
+            return word.value().wrapping_add(shares);
         }
+    }
+
+    fn sum_of_cold(tally: &Tally) -> i64 {
+        let word = tally.word();
+        if let Some(quiet) = word.quiet() {
+            // Who fails was disturbed by an add, or by another sum.
+            tally.exchange(word, quiet);
+        } else if !word.is_left_by_sums() {
+            tally.cool();
+        }
+        word.value()
     }
 
     /// See [`Counter::estimate`](super::Counter::estimate).
     #[inline]
     pub(super) fn estimate(&self, tally: &Tally) -> i64 {
         loop {
-            let word = tally.word();
-            match word.state() {
-                State::Cold(value) => return value,
-                State::Hot(place) | State::Draining(place) => {
-                    if let Some((central, correction)) = self.center(place).look(word.generation())
-                    {
-                        return central.wrapping_add(correction);
-                    }
-                }
+            let (State::Hot(place) | State::Draining(place)) = tally.address().state() else {
+                return tally.word().value();
+            };
+            let center = self.center(place);
+            let Some((word, generation)) = Self::beside(tally, place, center) else {
+                continue;
+            };
+            if word.is_moved() {
+                return word.value();
             }
+            if let Some((central, correction)) = center.look(generation) {
+                return word.value().wrapping_add(central).wrapping_add(correction);
+            }
+        }
+    }
+
+    /// The word, and a generation of the place, in which the shares are the counter's if the generation is not over when all is done;
+    /// `None` if they are not the counter's any more.
+    fn beside(tally: &Tally, place: Place, center: &Center) -> Option<(Word, u64)> {
+        let generation = center.note().generation();
+        // Looked at after the generation: who finds one that began when they were taken back finds that, too.
+        match tally.address().state() {
+            State::Hot(now) | State::Draining(now) if now == place => {
+                Some((tally.word(), generation))
+            }
+            _ => None,
         }
     }
 
@@ -425,36 +415,45 @@ impl Bank {
         let Some(_changing) = self.changing.lock_briefly() else {
             return;
         };
-        let word = tally.word();
-        let State::Hot(place) = word.state() else {
+        let State::Hot(place) = tally.address().state() else {
             return;
         };
-        let draining = word.draining();
         let center = self.center(place);
-        if !center.note().is_cool(word.reluctance()) || tally.exchange(word, draining).is_err() {
+        if !center.note().is_cool(tally.word().reluctance()) {
             return;
         }
-        // From here on, whoever adds finds the word draining, or is in the middle of a use that is seen here: the barrier
-        // stands between the exchange and these loads, and there between the store that says so and the load of the word.
-        // Acquire pairs with the Release at the end of the use: what it added is seen.
-        let quiet = barrier::heavy(mode)
+        tally.set_address(Address::draining(place));
+        // From here on, whoever adds finds the address draining and adds to the word, or is in the middle of a use that is seen here:
+        // the barrier stands between the store and these loads, and there between the store that says so and the load of the
+        // address. Acquire pairs with the Release at the end of the use: what it added is seen.
+        let is_left = barrier::heavy(mode)
             && self.leased.rows().all(|(_, row)| is_left(row))
             && self.common.rows().all(|(_, row)| is_left(row));
-        let cold = if quiet {
-            Word::cold(self.walk(place).0, word.reluctance() + 1)
-        } else {
-            None
-        };
-        // Fails if somebody has added something, or is about to.
-        let done = tally
-            .exchange(draining, cold.unwrap_or(word.kept()))
-            .is_ok();
-        if done && cold.is_some() {
+        if is_left && Self::bring_back(tally, self.walk(place).0) {
+            // Who finds this finds what was moved.
+            tally.set_address(Address::cold(0));
             self.clear_shares(place);
+            // Only who finds the generation over finds this.
+            tally.settle();
             self.places.give(place);
         } else {
+            tally.set_address(Address::hot(place));
             // Not tried again at each of the next sums.
             center.disturb();
+        }
+    }
+
+    /// Moves to the word what the shares have, and nobody changes. `false`, and nothing happened, if that does not fit.
+    fn bring_back(tally: &Tally, shares: i64) -> bool {
+        loop {
+            let word = tally.word();
+            let Some(moved) = word.moved(shares) else {
+                return false;
+            };
+            // Fails for an add to the word.
+            if tally.exchange(word, moved) {
+                return true;
+            }
         }
     }
 
@@ -496,31 +495,10 @@ impl Bank {
 
     /// Gives the counter's place to the next one. The counter must not be used any more.
     pub(super) fn clear(&self, tally: &mut Tally) {
-        if let State::Hot(place) | State::Draining(place) = tally.word().state() {
+        if let State::Hot(place) = tally.address().state() {
             self.clear_shares(place);
-            // Relaxed: nobody uses it.
-            tally.word.store(Word::ZERO.bits(), Ordering::Relaxed);
+            tally.set_address(Address::cold(0));
             self.places.give(place);
-        }
-    }
-}
-
-/// The share that a counter begins with when it becomes hot.
-enum First<'a> {
-    Own(&'a Own),
-    Common(&'a Common),
-}
-
-impl First<'_> {
-    /// Makes the share one that has added this much, all of it folded.
-    fn set(&self, value: i64) {
-        // Relaxed: nobody else knows the place yet, and the exchange of the word releases it.
-        match self {
-            Self::Own(own) => {
-                own.total.store(value, Ordering::Relaxed);
-                own.folded.store(value, Ordering::Relaxed);
-            }
-            Self::Common(common) => common.total.store(value, Ordering::Relaxed),
         }
     }
 }
@@ -620,13 +598,18 @@ fn light() {
 impl Bank {
     /// Whether the counter has shares.
     pub(super) fn is_hot(&self, tally: &Tally) -> bool {
-        matches!(tally.word().state(), State::Hot(_))
+        matches!(tally.address().state(), State::Hot(_))
     }
 
-    /// Makes a hot counter drain, as in the middle of `cool_down`; whether it was hot.
-    pub(super) fn drain(&self, tally: &Tally) -> bool {
-        let word = tally.word();
-        self.is_hot(tally) && tally.exchange(word, word.draining()).is_ok()
+    /// Makes a hot counter drain, as in the middle of `cool_down`, for so long as `f` runs.
+    pub(super) fn draining(&self, tally: &Tally, f: impl FnOnce()) {
+        let State::Hot(place) = tally.address().state() else {
+            unreachable!("it is hot");
+        };
+        let _changing = self.changing.lock();
+        tally.set_address(Address::draining(place));
+        f();
+        tally.set_address(Address::hot(place));
     }
 
     /// Runs `f` as a signal handler would run in the middle of an add by the holder of the lease.

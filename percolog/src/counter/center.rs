@@ -87,14 +87,6 @@ pub(super) struct Center {
 unsafe impl Zero for Center {}
 
 impl Center {
-    /// Begins with a value; returns the generation. Nobody else has the place.
-    pub(super) fn begin(&self, value: i64) -> u64 {
-        // Release pairs with the Acquire in `look`, where the counter has been hot before: what an estimate counts, a later
-        // sum counts as well.
-        self.central.store(value, Ordering::Release);
-        self.note().generation()
-    }
-
     /// Ends a generation: what still walks over the shares, or has looked at the center, finds that its own is over.
     pub(super) fn end(&self) {
         // Acquire and Release pair with the update in `after_a_walk`: either the walk before that is over before anything that
@@ -124,7 +116,7 @@ impl Center {
     #[inline]
     pub(super) fn look(&self, generation: u64) -> Option<(i64, i64)> {
         // Acquire pairs with the Release of the folds: a sum taken later by this thread counts at least what is counted here. And
-        // with those in `begin` and `end`: a value of another generation is seen with its note.
+        // with that in `end`: a value of another generation is seen with its note.
         let central = self.central.load(Ordering::Acquire);
         // The bound of an estimate holds whichever correction of the generation this finds.
         let note = self.note();
@@ -194,14 +186,15 @@ mod tests {
     #[test]
     fn a_center_begins_anew_in_another_generation() {
         let center = Center::default();
-        let first = center.begin(10);
-        center.fold(5);
+        let first = center.note().generation();
+        center.fold(15);
         let note = center.note();
         assert!(center.summed(note, note.summed(17, 2)));
         assert_eq!(center.look(first), Some((15, 2)));
         center.end();
         assert_eq!(center.look(first), None);
-        let second = center.begin(3);
+        let second = center.note().generation();
+        center.fold(3);
         assert_ne!(first, second);
         assert_eq!(center.look(second), Some((3, 0)));
         assert!(!center.summed(note, note.summed(17, 2)));

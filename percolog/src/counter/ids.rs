@@ -24,13 +24,16 @@ pub(super) const CHUNKS: usize = 4;
 #[cfg(not(percolog_loom))]
 const SHARE: usize = 1 << SHARE_BITS;
 
-const _: () = assert!(CHUNKS.is_power_of_two());
+const _: () = assert!(CHUNKS.is_power_of_two() && CHUNKS <= 1 << INDEX);
 
-/// What the encoding of a place takes a share to have, as a power of two.
+/// The size of a share as a power of two.
 const SHARE_BITS: u32 = 4;
 
-/// Where a counter's share lies in every row: the chunk in the lowest bits, and from bit 12 on the share's index there,
-/// so that the bits from 8 on are its distance in bytes from the chunk's start. Decoding takes two instructions.
+/// Where a place has its index: one more bit than [`SHARE_BITS`], so that a shift and an *and* make it a distance in bytes.
+pub(super) const INDEX: u32 = 5;
+
+/// Where a counter's share lies in every row: the chunk in the lowest five bits, and above them the share's index there.
+/// Decoding takes three instructions.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Place(u64);
 
@@ -42,13 +45,13 @@ impl Place {
     /// The place with this number.
     pub(super) fn numbered(id: u64) -> Self {
         let chunk = (id / FIRST as u64 + 1).ilog2() as usize;
-        // The index fits 32 bits: `Word` has use for the others. 64 · (2^27 − 1) counters of 16 bytes, and 16 in the center, are 256 GiB.
+        // 64 · (2^27 − 1) counters of 16 bytes, and 16 in the center, are 256 GiB.
         assert!(
             chunk + 1 < CHUNKS.min(28),
             "more counters than memory could hold"
         );
         let within = id - first_id(chunk);
-        Self(within << (8 + SHARE_BITS) | (chunk as u64 + 1))
+        Self(within << INDEX | (chunk as u64 + 1))
     }
 
     /// The number of an assigned place.
@@ -81,7 +84,7 @@ impl Place {
     }
 
     fn index(self) -> usize {
-        (self.0 >> (8 + SHARE_BITS)) as usize
+        (self.0 >> INDEX) as usize
     }
 
     /// The share at this place of the chunk that begins at `chunk`.
@@ -94,7 +97,7 @@ impl Place {
         {
             const { assert!(size_of::<S>() == SHARE) };
             // SAFETY: a place's index is that of one of the shares of its chunk, all of which are `SHARE` bytes.
-            unsafe { chunk.byte_add((self.0 >> 8) as usize) }
+            unsafe { chunk.byte_add((self.0 >> (INDEX - SHARE_BITS)) as usize & !(SHARE - 1)) }
         }
         // The model checker's atomics make shares of different sizes.
         #[cfg(percolog_loom)]

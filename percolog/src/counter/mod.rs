@@ -12,10 +12,10 @@
 //!
 //! # How it works
 //!
-//! A counter is *cold*, and then one word that is exchanged atomically; or *hot*, and then it has shares.
+//! A counter is *cold*, and then one atomic word; or *hot*, and then it has shares as well.
 //!
-//! *Invariant:* a cold counter's value is in its word. A hot counter's value is the sum of its shares, one a *row*; and
-//! each row is either written by one thread at a time with plain loads and stores, or by any number of threads with
+//! *Invariant:* a cold counter's value is in its word. A hot counter's value is that of its word, which does not change, and the sum of
+//! its shares, one a *row*; and each row is either written by one thread at a time with plain loads and stores, or by any number of threads with
 //! atomic updates, never by both.
 //!
 //! A thread leases a row when it first adds to any counter, and gives it back when it exits: whoever
@@ -31,22 +31,25 @@
 //!
 //! # When a counter is hot
 //!
-//! *It becomes hot* when an add finds that another thread has just changed the word; when it is added to 64 times
-//! between two sums, where an add by another thread than the last one counts for 8; and when its value leaves
-//! −2²⁹ … 2²⁹. The add that finds so gives it a place in the rows, and puts its value into the first share.
+//! *It becomes hot* when it is added to 80 times between two sums, where an add by another thread than the last one counts for 8; and when
+//! its value leaves −2²⁹ … 2²⁹. (Sums leave up to 16 adds to the next one, so that they need not write. One that is added to fewer than 64 times
+//! between two sums stays cold.) The add that finds so gives it a place in the rows. Adds that come to the word late, because they thought it
+//! cold, are counted there.
 //!
 //! *It becomes cold* when three sums in a row found what the sum before them had found, on Linux, where adds need no fence for this
 //! ([`barrier::mode`](crate::cpu::barrier::mode) is `Membarrier`); elsewhere a hot counter stays hot. A counter that
 //! nobody sums changes back never, and one that is added to between sums does not. The sum that
 //! finds it quiet takes the shares back, and their place is another counter's. So that nothing is lost:
 //!
-//! 1. the word says *draining*: adds that come now make it hot again, and nothing has happened;
+//! 1. the counter is *draining*: adds that come now go to the word;
 //! 2. a [heavy barrier](crate::cpu::barrier), and a look at every row: each add says in its row that it is
-//!    under way before it looks at the word. If one stays under way, the counter stays hot;
-//! 3. now the shares do not change. Their sum goes to the word, if that still says draining;
-//! 4. the *generation* of their place ends, and they are cleared. A sum that is still walking over them finds that, and begins again.
+//!    under way before it looks where the shares are. If one stays under way, the counter stays hot;
+//! 3. now the shares do not change. Their sum is added to the word, which says so in the same exchange: a sum that finds that counts no
+//!    shares;
+//! 4. the *generation* of their place ends, and they are cleared. A sum that is still walking over them finds that, and begins again. Only then
+//!    does the word stop saying that they were added.
 //!
-//! There is hysteresis in both directions: becoming hot takes 64 adds without a sum, and becoming cold takes four sums
+//! There is hysteresis in both directions: becoming hot takes 80 adds without a sum, and becoming cold takes four sums
 //! without an add. A gauge that is raised and lowered all the time can be found the same so often by chance: whenever a counter becomes hot again
 //! before a sum has found it cold and quiet, it takes twice as many quiet sums the next time, 3072 at the most.
 //!
@@ -68,6 +71,7 @@ pub(crate) mod memory;
 mod models;
 mod rows;
 mod sloppy;
+mod tally;
 #[cfg(all(test, feature = "std", not(percolog_loom)))]
 mod tests;
 mod word;
@@ -100,7 +104,8 @@ fn as_single_writer<R>(f: impl FnOnce(Option<usize>) -> R) -> R {
 #[cfg(not(percolog_loom))]
 mod global {
     use super::as_single_writer;
-    use super::bank::{Bank, Tally};
+    use super::bank::{Added, Bank};
+    use super::tally::Tally;
     use crate::cpu;
     use crate::cpu::process::{AroundForks, around_forks};
     use core::fmt;
@@ -163,7 +168,8 @@ mod global {
     ///
     /// # Cost
     ///
-    /// *Time:* an add to a cold counter is one atomic exchange of its word. An add to a [hot](crate::counter#when-a-counter-is-hot)
+    /// *Time:* an add to a cold counter is one `fetch_add`, as that to an `AtomicI64` (and some loads where another thread added last, or the amount is more
+    /// than 512). An add to a [hot](crate::counter#when-a-counter-is-hot)
     /// one is a handful of plain instructions; no atomic update, no line shared with
     /// another thread. What a thread adds moves a line then only
     /// * when its share exceeds the batch, 65,536 unless [`with_batch`](Self::with_batch) said
@@ -226,7 +232,7 @@ mod global {
         /// `batch` is the amount (of what is added, not the number of adds) that a row may keep to
         /// itself in either direction. An add that exceeds it moves the counter's line to its processor:
         /// with 0 each add does, and the counter is as slow as an `AtomicI64`, but the estimate misses
-        /// no finished add.
+        /// no finished add. More than 2³² − 1 is taken for that.
         #[must_use]
         pub const fn with_batch(batch: u64) -> Self {
             Self {
@@ -238,14 +244,21 @@ mod global {
         ///
         /// *Progress:* wait-free; see [the type](Self#progress) for first adds, cold counters and threads without a
         /// lease. *Cost:* no transfer and no allocation in steady state; see [the type](Self#cost).
-        #[inline]
+        #[inline(always)]
         pub fn add(&self, amount: i64) {
-            let added = as_single_writer(|lease| {
-                lease.is_some_and(|lease| BANK.add_leased(&self.tally, lease, amount))
-            });
-            if !added {
-                self.add_slowly(amount);
+            match self.try_add(amount) {
+                Added::Done => {}
+                Added::Full => BANK.heat_up(&self.tally),
+                Added::Not => self.add_slowly(amount),
             }
+        }
+
+        #[inline(always)]
+        fn try_add(&self, amount: i64) -> Added {
+            as_single_writer(|lease| match lease {
+                Some(lease) => BANK.add_leased(&self.tally, lease, amount),
+                None => Added::Not,
+            })
         }
 
         #[cold]
@@ -253,23 +266,20 @@ mod global {
             // Rounds follow one another only where the counter becomes hot or cold meanwhile, or the platform moves the
             // caller to a slot that has never been here.
             loop {
+                around_forks(&AROUND_FORKS);
                 // Allocating is not for the inside of `as_single_writer`.
                 let lease = as_single_writer(|lease| lease);
                 let Some(lease) = lease.filter(|lease| !BANK.is_adding(*lease)) else {
-                    around_forks(&AROUND_FORKS);
                     let number = cpu::current().place();
                     return BANK.add_common(&self.tally, number, amount);
                 };
-                if BANK.add_cold(&self.tally, Some(lease), amount) {
+                if BANK.add_slowly(&self.tally, lease, amount) {
                     return;
                 }
-                around_forks(&AROUND_FORKS);
-                BANK.prepare(&self.tally, lease);
-                let added = as_single_writer(|lease| {
-                    lease.is_some_and(|lease| BANK.add_leased(&self.tally, lease, amount))
-                });
-                if added {
-                    return;
+                match self.try_add(amount) {
+                    Added::Done => return,
+                    Added::Full => return BANK.heat_up(&self.tally),
+                    Added::Not => {}
                 }
             }
         }
@@ -296,15 +306,16 @@ mod global {
         ///
         /// Also brings the [estimate](Self::estimate) up to date.
         ///
-        /// *Progress:* lock-free. *Cost:* one load if the counter is cold. If it is hot, a walk over every row, at most 576: two or three
+        /// *Progress:* lock-free. *Cost:* two loads if the counter is cold, and an atomic update of its word if there were more than 16 adds since the last one. If it is hot, a walk over every row, at most 576: two or three
         /// loads each, and one
         /// transfer for each thread that added to this counter (or to its neighbours in the row) since
         /// the last walk. Writes one more line, which other sums of the counter write as well, until repeated sums without adds have made it
         /// cold: the last of these
         /// pays for a [heavy barrier](crate::cpu::barrier), and then they write nothing.
+        #[inline]
         #[must_use]
         pub fn sum(&self) -> i64 {
-            BANK.sum(&self.tally)
+            Bank::sum_at_once(&self.tally).unwrap_or_else(|| BANK.sum(&self.tally))
         }
 
         /// About what [`sum`](Self::sum) would return, without looking at any thread's memory.
@@ -320,7 +331,7 @@ mod global {
         /// overlapped that sum (and if what threads kept to themselves was less than 2³¹, which batches of up to 2²¹ make sure of).
         ///
         /// *Progress:* lock-free: it begins again if the counter becomes cold meanwhile, for which it takes three sums that find nothing new.
-        /// *Cost:* one load of the counter's own line if it is cold. If it is hot, five loads, of which two are of a line that is written once
+        /// *Cost:* two loads of the counter's own line if it is cold. If it is hot, eight loads, of which three are of a line that is written once
         /// per batch and thread, and by sums.
         #[inline]
         #[must_use]

@@ -5,7 +5,8 @@
 //! the allocator. Loom does not produce load buffering, so what would need a value out of the future to
 //! go wrong is not tried.
 
-use super::bank::{Bank, Tally};
+use super::bank::{Added, Bank};
+use super::tally::Tally;
 use crate::cpu::lease::LeasePool;
 use crate::sync::atomic::{AtomicUsize, Ordering};
 use loom::sync::Arc;
@@ -21,7 +22,7 @@ impl World {
     /// With a counter that is hot, but none of whose leased rows has been touched.
     fn new(batch: u64) -> Arc<Self> {
         let world = Self::cold(batch);
-        world.bank.heat_up(&world.tally, None);
+        world.bank.heat_up(&world.tally);
         world
     }
 
@@ -34,11 +35,7 @@ impl World {
 
     /// An add as `Counter::add` does it, by the holder of the lease.
     fn add_leased(&self, lease: usize, amount: i64) {
-        while !self.bank.add_leased(&self.tally, lease, amount)
-            && !self.bank.add_cold(&self.tally, Some(lease), amount)
-        {
-            self.bank.prepare(&self.tally, lease);
-        }
+        add_leased(&self.bank, &self.tally, lease, amount);
     }
 
     fn add_common(&self, amount: i64) {
@@ -51,6 +48,17 @@ impl World {
 
     fn estimate(&self) -> i64 {
         self.bank.estimate(&self.tally)
+    }
+}
+
+fn add_leased(bank: &Bank, tally: &Tally, lease: usize, amount: i64) {
+    loop {
+        match bank.add_leased(tally, lease, amount) {
+            Added::Done => return,
+            Added::Full => return bank.heat_up(tally),
+            Added::Not if bank.add_slowly(tally, lease, amount) => return,
+            Added::Not => {}
+        }
     }
 }
 
@@ -164,11 +172,11 @@ fn first_touches_that_race_agree() {
         let other = thread::spawn({
             let world = world.clone();
             move || {
-                world.bank.heat_up(&world.tally, None);
+                world.bank.heat_up(&world.tally);
                 world.add_common(1);
             }
         });
-        world.bank.heat_up(&world.tally, None);
+        world.bank.heat_up(&world.tally);
         world.add_common(2);
         // Found also where the other thread is still busy making the row that this add went to.
         assert!(world.sum() >= 2);
@@ -177,7 +185,7 @@ fn first_touches_that_race_agree() {
         // However many numbers were taken, only one is in use: the next two counters bring the number
         // of places to three at the most.
         for _ in 0..2 {
-            world.bank.heat_up(&Tally::new(0), None);
+            world.bank.heat_up(&Tally::new(0));
         }
         assert_eq!(world.bank.places_ever(), 3);
     });
@@ -193,22 +201,21 @@ fn a_reused_place_is_clear_for_every_row() {
         let bank = Arc::new(Bank::new());
         let new = Arc::new(Tally::new(100));
         let mut old = Tally::new(100);
-        bank.heat_up(&old, None);
+        bank.heat_up(&old);
         for lease in [0, 1] {
-            bank.prepare(&old, lease);
-            assert!(bank.add_leased(&old, lease, 7));
+            add_leased(&bank, &old, lease, 7);
         }
         // Holds lease 1 from here on.
         let second = thread::spawn({
             let (bank, new) = (bank.clone(), new.clone());
             move || {
                 // Only where the other thread has assigned the place already: the row is there.
-                bank.add_leased(&new, 1, 1)
+                bank.add_leased(&new, 1, 1) == Added::Done
             }
         });
         bank.clear(&mut old);
-        bank.heat_up(&new, Some(0));
-        assert!(bank.add_leased(&new, 0, 1));
+        bank.heat_up(&new);
+        add_leased(&bank, &new, 0, 1);
         let added = join(second);
         assert_eq!(bank.sum(&new), 1 + i64::from(added));
         assert_eq!(bank.places_ever(), 1);
@@ -279,7 +286,7 @@ fn shares_that_are_taken_back_take_every_add_along() {
     for leased in [true, false] {
         loom::model(move || {
             let world = World::new(100);
-            world.bank.heat_up(&world.tally, Some(0));
+            world.bank.heat_up(&world.tally);
             if leased {
                 world.add_leased(0, 1);
             } else {
@@ -315,7 +322,7 @@ fn a_walk_over_shares_that_were_taken_back_begins_again() {
     loom::model(|| {
         let world = World::new(100);
         let other = Arc::new(Tally::new(100));
-        world.bank.heat_up(&world.tally, Some(0));
+        world.bank.heat_up(&world.tally);
         world.add_leased(0, 1);
         world.add_leased(1, 2);
         // The next one takes the shares back.
@@ -328,9 +335,8 @@ fn a_walk_over_shares_that_were_taken_back_begins_again() {
         });
         // Cold, unless the other thread was faster to make it so; its place is the other counter's then.
         assert_eq!(world.sum(), 3);
-        world.bank.heat_up(&other, Some(0));
-        world.bank.prepare(&other, 1);
-        assert!(world.bank.add_leased(&other, 1, 100));
+        world.bank.heat_up(&other);
+        add_leased(&world.bank, &other, 1, 100);
         assert_eq!(world.bank.sum(&other), 100);
         join(reader);
         assert_eq!(world.sum(), 3);

@@ -1,7 +1,8 @@
 //! The algorithms against a sequential model, with rows chosen by hand.
 
 use super::Counter;
-use super::bank::{Bank, COMMON, Tally};
+use super::bank::{Added, Bank, COMMON};
+use super::tally::Tally;
 use crate::cpu::lease::LEASES;
 use proptest::prelude::*;
 use std::collections::BTreeSet;
@@ -9,8 +10,13 @@ use std::format;
 use std::vec::Vec;
 
 fn add_leased(bank: &Bank, tally: &Tally, lease: usize, amount: i64) {
-    while !bank.add_leased(tally, lease, amount) && !bank.add_cold(tally, Some(lease), amount) {
-        bank.prepare(tally, lease);
+    loop {
+        match bank.add_leased(tally, lease, amount) {
+            Added::Done => return,
+            Added::Full => return bank.heat_up(tally),
+            Added::Not if bank.add_slowly(tally, lease, amount) => return,
+            Added::Not => {}
+        }
     }
 }
 
@@ -116,7 +122,7 @@ proptest! {
 fn the_shared_word_is_written_once_a_batch() {
     let bank = Bank::new();
     let tally = Tally::new(1000);
-    bank.heat_up(&tally, Some(0));
+    bank.heat_up(&tally);
     let mut changes = 0;
     let mut before = bank.estimate(&tally);
     for _ in 0..100_100 {
@@ -151,7 +157,7 @@ fn dropped_counters_leave_their_places_clear_in_both_banks() {
         let mut tallies: Vec<_> = (0..200).map(|_| Tally::new(10)).collect();
         for tally in &tallies {
             assert_eq!((bank.sum(tally), bank.estimate(tally)), (0, 0));
-            bank.heat_up(tally, None);
+            bank.heat_up(tally);
             for row in [0, 1, 40] {
                 add_leased(&bank, tally, row, 7 * round);
                 // Some stay pending, some have been folded.
@@ -207,8 +213,10 @@ fn debug_shows_the_estimate_and_never_walks() {
     );
 }
 
-/// Adds of one thread that make a counter hot.
-const ADDS: i64 = super::word::HOT as i64;
+/// Fewer adds of one thread between two sums do not make a counter hot.
+const COLD: i64 = super::word::COLD as i64;
+/// As many without a sum do.
+const HOT: i64 = super::word::HOT as i64;
 
 #[test]
 fn a_counter_becomes_hot_by_many_adds_between_two_sums() {
@@ -216,31 +224,37 @@ fn a_counter_becomes_hot_by_many_adds_between_two_sums() {
     let tally = Tally::new(100);
     // Now and then: never hot.
     for round in 1..=100 {
-        for _ in 1..ADDS {
+        for _ in 1..COLD {
             add_leased(&bank, &tally, 0, 1);
         }
         assert!(!bank.is_hot(&tally));
-        assert_eq!(bank.estimate(&tally), round * (ADDS - 1));
-        assert_eq!(bank.sum(&tally), round * (ADDS - 1));
+        assert_eq!(bank.estimate(&tally), round * (COLD - 1));
+        assert_eq!(bank.sum(&tally), round * (COLD - 1));
+    }
+    // Also where sums leave some heat.
+    for add in 1..=1000 {
+        add_leased(&bank, &tally, 0, 1);
+        assert_eq!(bank.sum(&tally), 100 * (COLD - 1) + add);
+        assert!(!bank.is_hot(&tally));
     }
     assert_eq!(bank.places_ever(), 0);
-    for _ in 0..ADDS {
+    for _ in 0..HOT {
         add_leased(&bank, &tally, 0, 1);
     }
     assert!(bank.is_hot(&tally));
-    assert_eq!(bank.sum(&tally), 100 * (ADDS - 1) + ADDS);
+    assert_eq!(bank.sum(&tally), 100 * (COLD - 1) + 1000 + HOT);
 }
 
 #[test]
 fn a_counter_becomes_hot_by_threads_that_take_turns_or_large_amounts() {
     let bank = Bank::new();
     let tally = Tally::new(100);
-    for turn in 0..9 {
+    for turn in 0..11 {
         assert!(!bank.is_hot(&tally));
         add_leased(&bank, &tally, turn % 2, 1);
     }
     assert!(bank.is_hot(&tally));
-    assert_eq!(bank.sum(&tally), 9);
+    assert_eq!(bank.sum(&tally), 11);
     let large = Tally::new(100);
     add_leased(&bank, &large, 0, 1 << 29);
     assert!(bank.is_hot(&large));
@@ -260,7 +274,7 @@ fn a_quiet_counter_becomes_cold_and_leaves_its_place_clear() {
     let bank = Bank::new();
     let tally = Tally::new(10);
     for round in 1..=20 {
-        bank.heat_up(&tally, Some(0));
+        bank.heat_up(&tally);
         for lease in [0, 1, 7] {
             add_leased(&bank, &tally, lease, 30);
         }
@@ -276,7 +290,7 @@ fn a_quiet_counter_becomes_cold_and_leaves_its_place_clear() {
         assert_eq!((bank.sum(&tally), bank.estimate(&tally)), (all, all));
         // The place is free for another one, and clear.
         let mut other = Tally::new(10);
-        bank.heat_up(&other, Some(7));
+        bank.heat_up(&other);
         add_leased(&bank, &other, 1, 1);
         assert_eq!(bank.sum(&other), 1);
         bank.clear(&mut other);
@@ -299,7 +313,7 @@ fn a_counter_that_becomes_hot_again_at_once_takes_more_quiet_sums_each_time() {
         sums.expect("it becomes cold")
     };
     for wanted in [3, 6, 12, 24] {
-        bank.heat_up(&tally, Some(0));
+        bank.heat_up(&tally);
         // The first of them finds what is noted of a counter that nobody has summed.
         let sums = sums_until_cold();
         assert!(
@@ -309,7 +323,7 @@ fn a_counter_that_becomes_hot_again_at_once_takes_more_quiet_sums_each_time() {
     }
     // Found cold and quiet as often as it was reluctant, it is as it was at first.
     (0..4).for_each(|_| assert_eq!(bank.sum(&tally), 0));
-    bank.heat_up(&tally, Some(0));
+    bank.heat_up(&tally);
     assert!((3..=4).contains(&sums_until_cold()));
 }
 
@@ -318,7 +332,7 @@ fn a_counter_that_is_added_to_now_and_then_stays_hot() {
     let bank = Bank::new();
     for batch in [0, 10, 1000] {
         let tally = Tally::new(batch);
-        bank.heat_up(&tally, Some(0));
+        bank.heat_up(&tally);
         for add in 1..=200 {
             add_leased(&bank, &tally, 0, 1);
             for _ in 0..3 {
@@ -341,27 +355,79 @@ fn values_that_do_not_fit_a_word_stay_in_shares() {
 }
 
 #[test]
-fn an_add_keeps_the_shares_from_being_taken_back() {
+fn what_is_added_while_shares_are_taken_back_is_counted_beside_them() {
     let bank = Bank::new();
     let tally = Tally::new(10);
-    bank.heat_up(&tally, Some(0));
+    bank.heat_up(&tally);
     for lease in [0, 1] {
         add_leased(&bank, &tally, lease, 5);
-        assert!(bank.drain(&tally));
-        assert_eq!(bank.sum(&tally), 10 * lease as i64 + 5);
-        add_leased(&bank, &tally, lease, 2);
-        assert!(bank.is_hot(&tally) && bank.drain(&tally));
-        bank.add_common(&tally, 0, 3);
-        assert!(bank.is_hot(&tally));
     }
-    assert_eq!(bank.sum(&tally), 20);
+    bank.draining(&tally, || {
+        for lease in [0, 1] {
+            add_leased(&bank, &tally, lease, 2);
+        }
+        bank.add_common(&tally, 0, 3);
+        add_leased(&bank, &tally, 0, 1 << 20);
+        assert_eq!(bank.sum(&tally), 17 + (1 << 20));
+    });
+    assert!(bank.is_hot(&tally));
+    add_leased(&bank, &tally, 0, 2);
+    bank.add_common(&tally, 0, 3);
+    assert_eq!(bank.sum(&tally), 22 + (1 << 20));
+    assert_eq!(bank.estimate(&tally), 22 + (1 << 20));
+}
+
+#[test]
+fn what_a_word_has_when_the_counter_becomes_hot_stays_there() {
+    let bank = Bank::new();
+    let tally = Tally::new(10);
+    for round in 1..=20 {
+        add_leased(&bank, &tally, 0, 5);
+        bank.heat_up(&tally);
+        add_leased(&bank, &tally, 0, 7);
+        assert_eq!(
+            (bank.sum(&tally), bank.estimate(&tally)),
+            (12 * round, 12 * round)
+        );
+        if takes_back() {
+            (0..20_000)
+                .take_while(|_| bank.is_hot(&tally))
+                .for_each(|_| {
+                    assert_eq!(bank.sum(&tally), 12 * round);
+                });
+            assert!(!bank.is_hot(&tally));
+        }
+    }
+}
+
+#[test]
+fn amounts_of_all_sizes_are_added_to_a_cold_counter() {
+    let bank = Bank::new();
+    let tally = Tally::new(10);
+    let mut sum = 0;
+    for power in 0..28 {
+        for amount in [1 << power, -(1 << power), (1 << power) - 1] {
+            add_leased(&bank, &tally, 0, amount);
+            bank.add_common(&tally, 0, amount);
+            sum += 2 * amount;
+            assert_eq!((bank.sum(&tally), bank.estimate(&tally)), (sum, sum));
+        }
+    }
+    assert!(!bank.is_hot(&tally));
+    // By small amounts beyond what a word has.
+    while !bank.is_hot(&tally) {
+        add_leased(&bank, &tally, 0, 512);
+        sum += 512;
+        assert_eq!(bank.sum(&tally), sum);
+        assert!(sum <= (1 << 29) + 2 * 512);
+    }
 }
 
 #[test]
 fn who_is_in_the_middle_of_an_add_keeps_the_shares() {
     let bank = Bank::new();
     let tally = Tally::new(10);
-    bank.heat_up(&tally, Some(0));
+    bank.heat_up(&tally);
     add_leased(&bank, &tally, 1, 5);
     bank.interrupted(1, || {
         for _ in 0..10 {
@@ -369,7 +435,8 @@ fn who_is_in_the_middle_of_an_add_keeps_the_shares() {
         }
         assert!(bank.is_hot(&tally));
         // What interrupts an add is counted elsewhere.
-        assert!(bank.is_adding(1) && !bank.add_leased(&tally, 1, 1));
+        assert!(bank.is_adding(1));
+        assert_eq!(bank.add_leased(&tally, 1, 1), Added::Not);
         bank.add_common(&tally, 0, 1);
     });
     assert!(!bank.is_adding(1));

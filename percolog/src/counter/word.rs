@@ -1,37 +1,44 @@
-//! The one word that a counter is until it is contended or hot, and that says where its shares are from then on.
+//! The two words that a counter consists of beside its batch: its value, and where its shares are.
 //!
-//! | bits | cold: the word is the value | hot: the value is in shares | draining: shares are about to be taken back |
+//! | bits of the *word* | |
+//! |---|---|
+//! | 0–25 | heat: how much was added to the word since the last sum |
+//! | 26 | the shares were moved here, and are about to be cleared |
+//! | 27–30 | reluctance |
+//! | 31–63 | the value; while the counter is hot, what was added when it was cold |
+//!
+//! | bits of the *address* | cold | hot | draining: shares are about to be taken back |
 //! |---|---|---|---|
-//! | 0–4 | 0 | the chunk of the place, not 0 | 0 |
-//! | 5 | 0 | 0 | 1 |
-//! | 6–7 | heat | 0 | 0 |
-//! | 8–11 | heat | 0 | the chunk |
-//! | 12–17 | who added last | the index of the share | the same |
-//! | 18–43 | the value, from here to 47 | the index, to here | the same |
-//! | 44–47 | | reluctance | the same |
-//! | 48–63 | reluctance | generation | the same |
+//! | 0–4 | 0 | the chunk of the place, not 0 | the same |
+//! | 5–30 | who added last | the index of the share | the same |
+//! | 31 | 0 | 0 | 1 |
 //!
-//! Whoever adds looks at the lowest bits as if the word were hot: chunk 0 is one that no row has, so that a word which
-//! is not costs the fast path no test. While the counter is hot the word does not change: every add reads its line. What sums
-//! have to tell each other is in the place's [center](super::center), and so is where the generation comes from.
+//! *An add to a cold counter is one `fetch_add`*, of the amount and one unit of heat together. Whoever adds has looked at the address before,
+//! and at the word never: a load of what was just updated atomically costs as much as the update (it waits until that is in the
+//! cache), and a load of its neighbour nothing. So what is to be done about the word is seen in what it was, and done after the add. An
+//! add that comes late, when the counter is hot already, is counted all the same: the word is part of the sum.
+//!
+//! *Nothing overflows.* Whoever finds a value beyond 2²⁹, or enough heat, makes the counter hot before it adds again; and amounts
+//! beyond 2⁹ are not added in this way. To the end of the value's bits it is 7 · 2²⁹ from there: 7 million threads, each with one add.
+//! Linux has numbers for 4 million.
+//!
+//! While the counter is hot neither word changes: every add reads their line. What sums have to tell each other is in the place's
+//! [center](super::center).
 //!
 //! *Reluctance* says how often the counter became cold and hot again without a sum that found it quiet in between. Each time it takes
 //! twice as many quiet sums to make it cold: a gauge that many threads raise and lower again can be found the same for a while by chance.
 
-use super::ids::{CHUNKS, Place};
+use super::ids::Place;
 
-const DRAINING: u64 = 1 << 5;
-const HEAT: u32 = 6;
-const LAST: u32 = 12;
-const VALUE: u32 = 18;
-/// Where the index ends.
-const INDEX_END: u32 = 44;
-const GENERATION: u32 = 48;
-/// Where a draining word keeps the chunk.
-const CHUNK: u32 = 7;
+const HEAT: u64 = (1 << 26) - 1;
+const MOVED: u64 = 1 << 26;
+const RELUCTANCE: u32 = 27;
+const VALUE: u32 = 31;
 
-const LOW: u64 = CHUNKS as u64 - 1;
-const INDEX: u64 = ((1 << INDEX_END) - 1) & !((1 << LAST) - 1);
+/// From here on, in either direction, values are in shares.
+const LIMIT: i64 = 1 << 29;
+/// Amounts beyond this are added with a look at what comes of it.
+const SMALL: i64 = 1 << 9;
 
 /// The most reluctance there is.
 #[cfg(not(percolog_loom))]
@@ -39,31 +46,37 @@ const MOST: u64 = 10;
 #[cfg(percolog_loom)]
 const MOST: u64 = 0;
 
-/// A counter becomes hot when it is added to so often between two sums; or for so many changes of thread, times
-/// [`CHANGE`].
+/// A counter that is added to less often between two sums stays cold. A change of thread counts for [`CHANGE`] adds.
 #[cfg(not(percolog_loom))]
-pub(super) const HOT: u64 = 64;
+pub(super) const COLD: u64 = 64;
 #[cfg(percolog_loom)]
-pub(super) const HOT: u64 = 3;
+pub(super) const COLD: u64 = 3;
+
+/// As much heat is left by a sum: taking it out is an atomic update.
+#[cfg(not(percolog_loom))]
+const LEFT: u64 = 16;
+#[cfg(percolog_loom)]
+const LEFT: u64 = 0;
+
+/// A counter that is added to so often without a sum becomes hot.
+pub(super) const HOT: u64 = COLD + LEFT;
 
 /// What a change of the adding thread counts for: it moves a line.
-const CHANGE: u64 = 8;
+pub(super) const CHANGE: u64 = 8;
 
 /// The contents of a counter's word.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Word(u64);
 
-/// What a word says.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum State {
-    Cold(i64),
-    Hot(Place),
-    Draining(Place),
-}
-
 impl Word {
     /// A counter that nobody has added to.
     pub(super) const ZERO: Self = Self(0);
+
+    /// What takes the heat out of a word, by an *and*.
+    pub(super) const COOL: u64 = !HEAT;
+
+    /// What makes a word of it whose shares are cleared, by an *and*.
+    pub(super) const SETTLE: u64 = !MOVED;
 
     #[inline(always)]
     pub(super) const fn from_bits(bits: u64) -> Self {
@@ -75,104 +88,140 @@ impl Word {
         self.0
     }
 
-    /// Where the shares are if it is hot, and a place that no row has if it is not.
+    /// The value, or what it has of it beside the shares.
     #[inline(always)]
-    pub(super) fn place_if_hot(self) -> Place {
-        // The lowest 12 bits beside the chunk are not looked at by `Place`; those behind the index are shifted out.
-        const ABOVE: u32 = 64 - INDEX_END;
-        Place::from_bits(self.0 << ABOVE >> ABOVE)
+    pub(super) const fn value(self) -> i64 {
+        (self.0 as i64) >> VALUE
     }
 
-    pub(super) fn state(self) -> State {
-        if self.0 & LOW != 0 {
-            State::Hot(Place::from_bits(self.0 & (INDEX | LOW)))
-        } else if self.0 & DRAINING != 0 {
-            State::Draining(Place::from_bits(self.0 & INDEX | (self.0 >> CHUNK & LOW)))
-        } else {
-            const ABOVE: u32 = 64 - GENERATION;
-            State::Cold((self.0 << ABOVE) as i64 >> (ABOVE + VALUE))
-        }
+    /// How much it was added to since the last sum.
+    #[inline(always)]
+    pub(super) const fn heat(self) -> u64 {
+        self.0 & HEAT
     }
 
-    /// A word that says this value; `None` if it does not fit.
-    pub(super) fn cold(value: i64, reluctance: u64) -> Option<Self> {
-        let value_bits = (value as u64) << VALUE & ((1 << GENERATION) - 1);
-        let word = Self(reluctance.min(MOST) << GENERATION | value_bits);
-        (word.state() == State::Cold(value)).then_some(word)
-    }
-
-    /// The word after an add by `who` while it is cold; `None` if it is to become hot, since it was added to often
-    /// enough since the last sum, or the value does not fit.
-    pub(super) fn added(self, amount: i64, who: u64) -> Option<Self> {
-        let State::Cold(value) = self.state() else {
-            return None;
-        };
-        let who = who % 64;
-        let heat = self.heat();
-        let same = heat == 0 || self.0 >> LAST & 63 == who;
-        let heat = heat + if same { 1 } else { CHANGE };
-        if heat >= HOT {
-            return None;
-        }
-        let added = Self::cold(value.checked_add(amount)?, self.reluctance())?;
-        Some(Self(added.0 | heat << HEAT | who << LAST))
-    }
-
-    /// How much a word that is cold was added to since the last sum.
-    pub(super) fn heat(self) -> u64 {
-        self.0 >> HEAT & 63
-    }
-
-    /// A word that says where shares are, and in which generation of their place.
-    pub(super) fn hot(place: Place, generation: u64, reluctance: u64) -> Self {
-        Self(generation << GENERATION | reluctance.min(MOST) << INDEX_END | place.bits())
-    }
-
-    /// The word after a sum while it is cold, if it is to change: the heat is of the adds since that sum.
-    pub(super) fn cooled(self) -> Option<Self> {
-        let State::Cold(value) = self.state() else {
-            return None;
-        };
-        match (self.heat(), self.reluctance()) {
-            (0, 0) => None,
-            (0, reluctance) => Self::cold(value, reluctance - 1),
-            (_, reluctance) => Self::cold(value, reluctance),
-        }
+    /// Whether the shares, wherever they are, are part of the value already.
+    pub(super) const fn is_moved(self) -> bool {
+        self.0 & MOVED != 0
     }
 
     /// By which power of two more quiet sums than usual it takes to make it cold.
-    pub(super) fn reluctance(self) -> u64 {
-        match self.state() {
-            State::Cold(_) => self.0 >> GENERATION,
-            State::Hot(_) | State::Draining(_) => self.0 >> INDEX_END & 15,
-        }
+    pub(super) const fn reluctance(self) -> u64 {
+        self.0 >> RELUCTANCE & 15
     }
 
-    /// In which generation of their place shares are.
-    pub(super) fn generation(self) -> u64 {
-        self.0 >> GENERATION
+    /// Whether an amount is added without a look at what comes of it.
+    #[inline(always)]
+    pub(super) const fn is_small(amount: i64) -> bool {
+        amount.wrapping_add(SMALL) as u64 <= 2 * SMALL as u64
     }
 
-    /// The word while the shares of a hot counter are about to be taken back.
-    pub(super) fn draining(self) -> Self {
-        match self.state() {
-            State::Hot(place) => Self(
-                self.0 >> INDEX_END << INDEX_END
-                    | place.bits() & INDEX
-                    | (place.bits() & LOW) << CHUNK
-                    | DRAINING,
-            ),
-            _ => self,
-        }
+    /// What adds a small amount to a word, and so much heat.
+    #[inline(always)]
+    pub(super) const fn step(amount: i64, heat: u64) -> u64 {
+        ((amount as u64) << VALUE).wrapping_add(heat)
     }
 
-    /// The word of a hot counter whose shares are not to be taken back after all.
-    pub(super) fn kept(self) -> Self {
-        match self.state() {
-            State::Draining(place) | State::Hot(place) => {
-                Self(self.0 >> INDEX_END << INDEX_END | place.bits())
-            }
-            State::Cold(_) => self,
+    /// Whether a counter is to become hot whose word was this before a step.
+    #[inline(always)]
+    pub(super) const fn is_full_after(self, heat: u64) -> bool {
+        self.heat() + heat >= HOT || !fits(self.value())
+    }
+
+    /// With another value and no heat; `None` if it does not fit.
+    pub(super) fn with(self, value: i64) -> Option<Self> {
+        const KEPT: u64 = ((1 << VALUE) - 1) & !HEAT;
+        fits(value).then_some(Self((value as u64) << VALUE | self.0 & KEPT))
+    }
+
+    /// After an add of any amount, with so much heat; `None` if it does not fit.
+    pub(super) fn added(self, amount: i64, heat: u64) -> Option<Self> {
+        let added = self.with(self.value().checked_add(amount)?)?;
+        Some(Self(added.0 | (self.heat() + heat)))
+    }
+
+    /// With what was in the shares; `None` if it does not fit.
+    pub(super) fn moved(self, shares: i64) -> Option<Self> {
+        let moved = self.with(self.value().checked_add(shares)?)?;
+        let more = u64::from(self.reluctance() < MOST) << RELUCTANCE;
+        Some(Self((moved.0 | MOVED) + more))
+    }
+
+    /// Whether a sum changes nothing.
+    #[inline(always)]
+    pub(super) const fn is_left_by_sums(self) -> bool {
+        self.0 & ((1 << VALUE) - 1) <= LEFT
+    }
+
+    /// After a sum that found no heat, if it is to change.
+    pub(super) fn quiet(self) -> Option<Self> {
+        (self.heat() == 0 && self.reluctance() != 0).then(|| Self(self.0 - (1 << RELUCTANCE)))
+    }
+}
+
+#[inline(always)]
+const fn fits(value: i64) -> bool {
+    (value.wrapping_add(LIMIT) as u64) < 2 * LIMIT as u64
+}
+
+/// Where a counter's shares are.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Address(u32);
+
+/// What an address says.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum State {
+    Cold,
+    Hot(Place),
+    Draining(Place),
+}
+
+const DRAINING: u32 = 1 << 31;
+
+impl Address {
+    /// Of a cold counter that `who` added to last.
+    #[inline(always)]
+    pub(super) const fn cold(who: usize) -> Self {
+        Self((who as u32) << super::ids::INDEX)
+    }
+
+    /// Of a counter that has shares.
+    pub(super) fn hot(place: Place) -> Self {
+        let bits = u32::try_from(place.bits()).unwrap_or(DRAINING);
+        assert!(bits < DRAINING, "more than 134 million counters are hot");
+        Self(bits)
+    }
+
+    /// While the shares are about to be taken back.
+    pub(super) fn draining(place: Place) -> Self {
+        Self(Self::hot(place).0 | DRAINING)
+    }
+
+    #[inline(always)]
+    pub(super) const fn from_bits(bits: u32) -> Self {
+        Self(bits)
+    }
+
+    #[inline(always)]
+    pub(super) const fn bits(self) -> u32 {
+        self.0
+    }
+
+    /// Where the shares are if it is hot; for one that is cold a place that no row has.
+    #[inline(always)]
+    pub(super) fn place_if_hot(self) -> Option<Place> {
+        (self.0 & DRAINING == 0).then(|| Place::from_bits(u64::from(self.0)))
+    }
+
+    #[inline(always)]
+    pub(super) fn state(self) -> State {
+        let place = Place::from_bits(u64::from(self.0 & !DRAINING));
+        if place.chunk() == 0 {
+            State::Cold
+        } else if self.0 & DRAINING == 0 {
+            State::Hot(place)
+        } else {
+            State::Draining(place)
         }
     }
 }
@@ -182,57 +231,76 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_state_says_what_was_put_there() {
-        for number in [0, 1, 63, 64, 1000, 1 << 20, (1 << 32) - 1] {
+    fn an_address_says_what_was_put_there() {
+        for number in [0, 1, 63, 64, 1000, 1 << 20, 64 * ((1 << 21) - 1) - 1] {
             let place = Place::numbered(number);
-            for value in [0, 1, -1, 12345, (1 << 29) - 1, -(1 << 29)] {
-                let cold = Word::cold(value, 3).expect("fits");
-                assert_eq!(cold.state(), State::Cold(value));
-                assert_eq!(cold.place_if_hot().chunk(), 0);
-                assert_eq!(cold.reluctance(), 3);
-                for generation in [0, 1, 0xffff] {
-                    let hot = Word::hot(place, generation, 5);
-                    assert_eq!(hot.state(), State::Hot(place));
-                    assert_eq!(hot.draining().state(), State::Draining(place));
-                    assert_eq!(hot.draining().place_if_hot().chunk(), 0);
-                    assert_eq!(hot.draining().kept(), hot);
-                    assert_eq!(hot.place_if_hot().id(), number);
-                    assert_eq!(hot.generation(), generation);
-                    assert_eq!(hot.draining().generation(), generation);
-                    assert_eq!((hot.reluctance(), hot.draining().reluctance()), (5, 5));
-                }
-            }
+            let (hot, draining) = (Address::hot(place), Address::draining(place));
+            assert_eq!(hot.state(), State::Hot(place));
+            assert_eq!(hot.place_if_hot(), Some(place));
+            assert_eq!(draining.state(), State::Draining(place));
+            assert_eq!(draining.place_if_hot(), None);
         }
-        for value in [1 << 29, -(1 << 29) - 1, i64::MAX, i64::MIN] {
-            assert_eq!(Word::cold(value, 0), None);
+        for who in [0, 1, 511, 512] {
+            let cold = Address::cold(who);
+            assert_eq!(cold.state(), State::Cold);
+            assert_eq!(cold.place_if_hot().map(Place::chunk), Some(0));
+            assert_ne!(cold, Address::cold(who + 1));
         }
     }
 
     #[test]
-    fn one_thread_makes_it_hot_with_64_adds_and_two_with_8_turns() {
-        let adds = |who: fn(u64) -> u64| {
-            let mut word = Word::ZERO;
-            (0..).find(|add| match word.added(1, who(*add)) {
-                Some(added) => {
-                    word = added;
-                    assert_eq!(word.state(), State::Cold(*add as i64 + 1));
-                    false
-                }
-                None => true,
-            })
-        };
-        assert_eq!(adds(|_| 5), Some(63));
-        assert_eq!(adds(|add| add % 2), Some(8));
+    fn a_step_changes_the_value_and_the_heat_alone() {
+        let begin = Word(9 << RELUCTANCE | MOVED);
+        for value in [0, 1, -1, 12345, LIMIT - 1, -LIMIT] {
+            let word = begin.with(value).expect("fits");
+            for (amount, heat) in [(0, 1), (1, 1), (-1, CHANGE), (SMALL, 1), (-SMALL, 1)] {
+                let after = Word(word.0.wrapping_add(Word::step(amount, heat)));
+                assert_eq!((after.value(), after.heat()), (value + amount, heat));
+                assert_eq!((after.reluctance(), after.is_moved()), (9, true));
+                let added = word.added(amount, heat);
+                assert!(added == Some(after) || !fits(value + amount) && added.is_none());
+            }
+        }
+        for value in [LIMIT, -LIMIT - 1, i64::MAX, i64::MIN] {
+            assert_eq!((begin.with(value), begin.added(value, 1)), (None, None));
+        }
+        for amount in [SMALL + 1, -SMALL - 1, i64::MAX, i64::MIN] {
+            assert!(!Word::is_small(amount) && Word::is_small(amount.signum() * SMALL));
+        }
+    }
+
+    /// As many late adds as there can be threads, each of the most that is added without a look, and with the most heat.
+    #[test]
+    fn late_adds_do_not_overflow() {
+        const THREADS: i64 = 1 << 22;
+        for limit in [LIMIT - 1, -LIMIT] {
+            let word = Word::ZERO.added(limit, HOT - 1).expect("fits");
+            let amount = limit.signum() * SMALL;
+            let all = Word::step(amount, CHANGE).wrapping_mul(THREADS as u64);
+            let after = Word(word.0.wrapping_add(all));
+            assert_eq!(after.value(), limit + THREADS * amount);
+            assert_eq!(after.heat(), HOT - 1 + CHANGE * THREADS as u64);
+            assert!(after.reluctance() == 0 && !after.is_moved());
+            assert!(word.is_full_after(1) && after.is_full_after(0));
+        }
+        assert!(!Word::ZERO.is_full_after(HOT - 1) && Word::ZERO.is_full_after(HOT));
     }
 
     #[test]
     fn sums_that_find_it_quiet_lower_the_reluctance() {
-        let reluctant = Word::cold(7, MOST + 1).expect("fits");
-        let added = reluctant.added(1, 3).expect("not hot");
+        let moved = |word: Word| word.moved(0).expect("fits");
+        let reluctant = (0..=MOST).fold(Word::ZERO, |word, _| moved(word));
+        assert!(reluctant.is_moved() && !Word(reluctant.0 & Word::SETTLE).is_moved());
+        let added = reluctant.added(7, 5).expect("fits");
         assert_eq!((reluctant.reluctance(), added.reluctance()), (MOST, MOST));
-        let summed = added.cooled().expect("it has heat");
-        assert_eq!((summed.heat(), summed.reluctance()), (0, MOST));
-        let all = core::iter::successors(Some(summed), |word| word.cooled());
+        assert!(!added.is_left_by_sums() && !Word(LEFT + 1).is_left_by_sums());
+        assert!(Word(LEFT).with(-7).is_some_and(Word::is_left_by_sums));
+        let summed = Word(added.0 & Word::COOL);
+        assert_eq!(
+            (summed.heat(), summed.value(), moved(added).heat()),
+            (0, 7, 0)
+        );
+        let all = core::iter::successors(Some(summed), |word| word.quiet());
         assert_eq!(all.count() as u64, MOST + 1);
     }
 }
