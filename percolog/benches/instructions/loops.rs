@@ -156,9 +156,9 @@ impl Loop {
     pub(crate) fn budget(self) -> (&'static str, f64) {
         match self {
             Self::Current => ("current", 8.0),
-            Self::CounterAdd => ("counter_add", 42.0),
-            Self::CounterSum => ("counter_sum", 37.0),
-            Self::CounterAddAndSum => ("counter_add_and_sum", 169.0),
+            Self::CounterAdd => ("counter_add", 51.0),
+            Self::CounterSum => ("counter_sum", 17.0),
+            Self::CounterAddAndSum => ("counter_add_and_sum", 197.0),
             Self::ReducerUpdate => ("reducer_update", 32.0),
             Self::CoreArcClone => ("core_arc_clone", 102.0),
             Self::Queue => ("queue", 115.0),

@@ -170,7 +170,7 @@ impl Bank {
     #[inline(always)]
     pub(super) fn add_leased(&self, tally: &Tally, lease: usize, amount: i64) -> Added {
         if tally.address() == Address::cold(lease) && Word::is_small(amount) {
-            return if tally.step(amount, 1).is_full_after(1) {
+            return if tally.step(amount, 1).is_full() {
                 Added::Full
             } else {
                 Added::Done
@@ -304,21 +304,39 @@ impl Bank {
         true
     }
 
-    /// The sum, if it is one load.
+    /// The sum of a counter that is cold.
     #[inline(always)]
-    pub(super) fn sum_at_once(tally: &Tally) -> Option<i64> {
+    pub(super) fn sum_if_cold(tally: &Tally) -> Option<i64> {
         if tally.address().state() != State::Cold {
             return None;
         }
         let word = tally.word();
-        word.is_left_by_sums().then(|| word.value())
+        Some(if word.is_left_by_sums() {
+            word.value()
+        } else {
+            Self::sum_and_leave(tally, word)
+        })
+    }
+
+    /// Leaves a cold counter as a sum does: the heat is of the adds since that sum.
+    fn sum_and_leave(tally: &Tally, mut word: Word) -> i64 {
+        while let Some(summed) = word.summed() {
+            if tally.exchange(word, summed) {
+                break;
+            }
+            word = tally.word();
+        }
+        word.value()
     }
 
     /// See [`Counter::sum`](super::Counter::sum).
     pub(super) fn sum(&self, tally: &Tally) -> i64 {
         loop {
             let (State::Hot(place) | State::Draining(place)) = tally.address().state() else {
-                return Self::sum_of_cold(tally);
+                match Self::sum_if_cold(tally) {
+                    Some(sum) => return sum,
+                    None => continue,
+                }
             };
             let center = self.center(place);
             let Some((word, generation)) = Self::beside(tally, place, center) else {
@@ -340,17 +358,6 @@ impl Bank {
             }
             return word.value().wrapping_add(shares);
         }
-    }
-
-    fn sum_of_cold(tally: &Tally) -> i64 {
-        let word = tally.word();
-        if let Some(quiet) = word.quiet() {
-            // Who fails was disturbed by an add, or by another sum.
-            tally.exchange(word, quiet);
-        } else if !word.is_left_by_sums() {
-            tally.cool();
-        }
-        word.value()
     }
 
     /// See [`Counter::estimate`](super::Counter::estimate).

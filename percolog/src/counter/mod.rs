@@ -169,7 +169,7 @@ mod global {
     /// # Cost
     ///
     /// *Time:* an add to a cold counter is one `fetch_add`, as that to an `AtomicI64` (and some loads where another thread added last, or the amount is more
-    /// than 512). An add to a [hot](crate::counter#when-a-counter-is-hot)
+    /// than 256). An add to a [hot](crate::counter#when-a-counter-is-hot)
     /// one is a handful of plain instructions; no atomic update, no line shared with
     /// another thread. What a thread adds moves a line then only
     /// * when its share exceeds the batch, 65,536 unless [`with_batch`](Self::with_batch) said
@@ -315,7 +315,7 @@ mod global {
         #[inline]
         #[must_use]
         pub fn sum(&self) -> i64 {
-            Bank::sum_at_once(&self.tally).unwrap_or_else(|| BANK.sum(&self.tally))
+            Bank::sum_if_cold(&self.tally).unwrap_or_else(|| BANK.sum(&self.tally))
         }
 
         /// About what [`sum`](Self::sum) would return, without looking at any thread's memory.

@@ -75,12 +75,6 @@ impl Tally {
         );
     }
 
-    /// Takes the heat out.
-    pub(super) fn cool(&self) {
-        // Relaxed: the heat says nothing of memory.
-        self.word.fetch_and(Word::COOL, Ordering::Relaxed);
-    }
-
     /// Takes back that shares were moved: they are cleared.
     pub(super) fn settle(&self) {
         // Release pairs with the Acquire in `word`.

@@ -416,10 +416,10 @@ fn amounts_of_all_sizes_are_added_to_a_cold_counter() {
     assert!(!bank.is_hot(&tally));
     // By small amounts beyond what a word has.
     while !bank.is_hot(&tally) {
-        add_leased(&bank, &tally, 0, 512);
-        sum += 512;
+        add_leased(&bank, &tally, 0, 256);
+        sum += 256;
         assert_eq!(bank.sum(&tally), sum);
-        assert!(sum <= (1 << 29) + 2 * 512);
+        assert!(sum <= (1 << 29) + 2 * 256);
     }
 }
 

@@ -2,10 +2,10 @@
 //!
 //! | bits of the *word* | |
 //! |---|---|
-//! | 0–25 | heat: how much was added to the word since the last sum |
+//! | 0–25 | heat: how much was added to the word since the last sum. It begins so that bit 25 is set when it is enough |
 //! | 26 | the shares were moved here, and are about to be cleared |
-//! | 27–30 | reluctance |
-//! | 31–63 | the value; while the counter is hot, what was added when it was cold |
+//! | 28–31 | reluctance |
+//! | 32–63 | 2²⁹ and the value, so that bits 62 and 63 are set when it is beyond −2²⁹ … 2²⁹; while the counter is hot, what was added when it was cold |
 //!
 //! | bits of the *address* | cold | hot | draining: shares are about to be taken back |
 //! |---|---|---|---|
@@ -15,12 +15,14 @@
 //!
 //! *An add to a cold counter is one `fetch_add`*, of the amount and one unit of heat together. Whoever adds has looked at the address before,
 //! and at the word never: a load of what was just updated atomically costs as much as the update (it waits until that is in the
-//! cache), and a load of its neighbour nothing. So what is to be done about the word is seen in what it was, and done after the add. An
-//! add that comes late, when the counter is hot already, is counted all the same: the word is part of the sum.
+//! cache), and a load of its neighbour nothing. So what is to be done about the word is seen in what it was, by one test of some
+//! bits, and done after the add. (In a loop that does nothing else either look is free, and both cost two nanoseconds: the next
+//! update waits for the branches.) An add that comes late, when the counter is hot already, is counted all the same: the word is
+//! part of the sum.
 //!
 //! *Nothing overflows.* Whoever finds a value beyond 2²⁹, or enough heat, makes the counter hot before it adds again; and amounts
-//! beyond 2⁹ are not added in this way. To the end of the value's bits it is 7 · 2²⁹ from there: 7 million threads, each with one add.
-//! Linux has numbers for 4 million.
+//! beyond 2⁸ are not added in this way. To the end of the value's bits it is 2³⁰ from there: 4 million threads, each with one add.
+//! Linux has no numbers for more.
 //!
 //! While the counter is hot neither word changes: every add reads their line. What sums have to tell each other is in the place's
 //! [center](super::center).
@@ -31,14 +33,19 @@
 use super::ids::Place;
 
 const HEAT: u64 = (1 << 26) - 1;
+/// Where the heat begins: one more add than this has room for is enough.
+const NO_HEAT: u64 = (1 << 25) - (HOT - 1);
 const MOVED: u64 = 1 << 26;
-const RELUCTANCE: u32 = 27;
-const VALUE: u32 = 31;
+const RELUCTANCE: u32 = 28;
+const VALUE: u32 = 32;
+
+/// What is set in a word to which one more add is enough.
+const FULL: u64 = 3 << 62 | 1 << 25;
 
 /// From here on, in either direction, values are in shares.
 const LIMIT: i64 = 1 << 29;
 /// Amounts beyond this are added with a look at what comes of it.
-const SMALL: i64 = 1 << 9;
+const SMALL: i64 = 1 << 8;
 
 /// The most reluctance there is.
 #[cfg(not(percolog_loom))]
@@ -70,10 +77,7 @@ pub(super) struct Word(u64);
 
 impl Word {
     /// A counter that nobody has added to.
-    pub(super) const ZERO: Self = Self(0);
-
-    /// What takes the heat out of a word, by an *and*.
-    pub(super) const COOL: u64 = !HEAT;
+    pub(super) const ZERO: Self = Self((LIMIT as u64) << VALUE | NO_HEAT);
 
     /// What makes a word of it whose shares are cleared, by an *and*.
     pub(super) const SETTLE: u64 = !MOVED;
@@ -91,13 +95,12 @@ impl Word {
     /// The value, or what it has of it beside the shares.
     #[inline(always)]
     pub(super) const fn value(self) -> i64 {
-        (self.0 as i64) >> VALUE
+        ((self.0 as i64) >> VALUE) - LIMIT
     }
 
     /// How much it was added to since the last sum.
-    #[inline(always)]
     pub(super) const fn heat(self) -> u64 {
-        self.0 & HEAT
+        (self.0 & HEAT) - NO_HEAT
     }
 
     /// Whether the shares, wherever they are, are part of the value already.
@@ -122,22 +125,29 @@ impl Word {
         ((amount as u64) << VALUE).wrapping_add(heat)
     }
 
-    /// Whether a counter is to become hot whose word was this before a step.
+    /// Whether a counter is to become hot whose word was this before an add.
     #[inline(always)]
+    pub(super) const fn is_full(self) -> bool {
+        self.0 & FULL != 0
+    }
+
+    /// The same, before one with so much heat.
     pub(super) const fn is_full_after(self, heat: u64) -> bool {
-        self.heat() + heat >= HOT || !fits(self.value())
+        self.is_full() || self.heat() + heat >= HOT
     }
 
     /// With another value and no heat; `None` if it does not fit.
     pub(super) fn with(self, value: i64) -> Option<Self> {
         const KEPT: u64 = ((1 << VALUE) - 1) & !HEAT;
-        fits(value).then_some(Self((value as u64) << VALUE | self.0 & KEPT))
+        (-LIMIT..LIMIT)
+            .contains(&value)
+            .then(|| Self(((value + LIMIT) as u64) << VALUE | self.0 & KEPT | NO_HEAT))
     }
 
     /// After an add of any amount, with so much heat; `None` if it does not fit.
     pub(super) fn added(self, amount: i64, heat: u64) -> Option<Self> {
         let added = self.with(self.value().checked_add(amount)?)?;
-        Some(Self(added.0 | (self.heat() + heat)))
+        Some(Self(added.0 + self.heat() + heat))
     }
 
     /// With what was in the shares; `None` if it does not fit.
@@ -147,21 +157,20 @@ impl Word {
         Some(Self((moved.0 | MOVED) + more))
     }
 
-    /// Whether a sum changes nothing.
+    /// Whether a sum changes nothing. `false` says nothing.
     #[inline(always)]
     pub(super) const fn is_left_by_sums(self) -> bool {
-        self.0 & ((1 << VALUE) - 1) <= LEFT
+        self.0 & ((1 << VALUE) - 1) <= NO_HEAT + LEFT
     }
 
-    /// After a sum that found no heat, if it is to change.
-    pub(super) fn quiet(self) -> Option<Self> {
-        (self.heat() == 0 && self.reluctance() != 0).then(|| Self(self.0 - (1 << RELUCTANCE)))
+    /// After a sum, if that changes it.
+    pub(super) fn summed(self) -> Option<Self> {
+        if self.heat() > LEFT || self.heat() != 0 && self.reluctance() != 0 {
+            Some(Self(self.0 - self.heat()))
+        } else {
+            (self.reluctance() != 0).then(|| Self(self.0 - (1 << RELUCTANCE)))
+        }
     }
-}
-
-#[inline(always)]
-const fn fits(value: i64) -> bool {
-    (value.wrapping_add(LIMIT) as u64) < 2 * LIMIT as u64
 }
 
 /// Where a counter's shares are.
@@ -250,15 +259,19 @@ mod tests {
 
     #[test]
     fn a_step_changes_the_value_and_the_heat_alone() {
-        let begin = Word(9 << RELUCTANCE | MOVED);
+        let begin = Word(Word::ZERO.0 | 9 << RELUCTANCE | MOVED);
         for value in [0, 1, -1, 12345, LIMIT - 1, -LIMIT] {
             let word = begin.with(value).expect("fits");
+            assert!(!word.is_full());
             for (amount, heat) in [(0, 1), (1, 1), (-1, CHANGE), (SMALL, 1), (-SMALL, 1)] {
                 let after = Word(word.0.wrapping_add(Word::step(amount, heat)));
                 assert_eq!((after.value(), after.heat()), (value + amount, heat));
                 assert_eq!((after.reluctance(), after.is_moved()), (9, true));
-                let added = word.added(amount, heat);
-                assert!(added == Some(after) || !fits(value + amount) && added.is_none());
+                let fits = (-LIMIT..LIMIT).contains(&(value + amount));
+                assert_eq!(
+                    (word.added(amount, heat), after.is_full()),
+                    (fits.then_some(after), !fits)
+                );
             }
         }
         for value in [LIMIT, -LIMIT - 1, i64::MAX, i64::MIN] {
@@ -274,16 +287,24 @@ mod tests {
     fn late_adds_do_not_overflow() {
         const THREADS: i64 = 1 << 22;
         for limit in [LIMIT - 1, -LIMIT] {
-            let word = Word::ZERO.added(limit, HOT - 1).expect("fits");
-            let amount = limit.signum() * SMALL;
-            let all = Word::step(amount, CHANGE).wrapping_mul(THREADS as u64);
-            let after = Word(word.0.wrapping_add(all));
-            assert_eq!(after.value(), limit + THREADS * amount);
-            assert_eq!(after.heat(), HOT - 1 + CHANGE * THREADS as u64);
-            assert!(after.reluctance() == 0 && !after.is_moved());
-            assert!(word.is_full_after(1) && after.is_full_after(0));
+            let word = Word::ZERO.added(limit, HOT - 2).expect("fits");
+            assert!(!word.is_full());
+            let amount = (limit | 1).signum() * SMALL;
+            let mut after = word;
+            for add in 1..=THREADS {
+                after = Word(after.0.wrapping_add(Word::step(amount, CHANGE)));
+                assert!(after.is_full());
+                if add.count_ones() == 1 {
+                    assert_eq!(after.value(), limit + add * amount);
+                    assert_eq!(after.heat(), HOT - 2 + CHANGE * add as u64);
+                    assert!(after.reluctance() == 0 && !after.is_moved());
+                }
+            }
         }
-        assert!(!Word::ZERO.is_full_after(HOT - 1) && Word::ZERO.is_full_after(HOT));
+        let warm = Word::ZERO.added(0, HOT - 2).expect("fits");
+        assert!(!warm.is_full() && !warm.is_full_after(1) && warm.is_full_after(2));
+        let hot = warm.added(0, 1).expect("fits");
+        assert!(hot.is_full() && hot.is_full_after(1));
     }
 
     #[test]
@@ -293,14 +314,22 @@ mod tests {
         assert!(reluctant.is_moved() && !Word(reluctant.0 & Word::SETTLE).is_moved());
         let added = reluctant.added(7, 5).expect("fits");
         assert_eq!((reluctant.reluctance(), added.reluctance()), (MOST, MOST));
-        assert!(!added.is_left_by_sums() && !Word(LEFT + 1).is_left_by_sums());
-        assert!(Word(LEFT).with(-7).is_some_and(Word::is_left_by_sums));
-        let summed = Word(added.0 & Word::COOL);
-        assert_eq!(
-            (summed.heat(), summed.value(), moved(added).heat()),
-            (0, 7, 0)
-        );
-        let all = core::iter::successors(Some(summed), |word| word.quiet());
-        assert_eq!(all.count() as u64, MOST + 1);
+        assert_eq!((moved(added).heat(), moved(added).value()), (0, 7));
+        let mut word = Word(added.0 & Word::SETTLE);
+        // The first one takes out the heat.
+        for sums in 0..=MOST {
+            assert!(!word.is_left_by_sums());
+            assert_eq!(word.reluctance(), MOST + 1 - sums.max(1));
+            word = word.summed().expect("it is reluctant");
+            assert_eq!((word.heat(), word.value()), (0, 7));
+        }
+        assert!(word.is_left_by_sums() && word.reluctance() == 0);
+        for (heat, is_left) in [(0, true), (LEFT, true), (LEFT + 1, false)] {
+            let word = Word::ZERO.added(-7, heat).expect("fits");
+            assert_eq!(word.is_left_by_sums(), is_left);
+            assert_eq!(word.summed().is_none(), is_left);
+            // While shares are being cleared.
+            assert_eq!(Word(word.0 | MOVED).summed().is_none(), is_left);
+        }
     }
 }
