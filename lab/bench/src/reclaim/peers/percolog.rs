@@ -66,6 +66,9 @@ const fn without(options: DomainOptions, optimization: u8) -> DomainOptions {
     options.optimizations(optimizations)
 }
 
+/// How often `finish` looks, at most: what is not freed then has been lost, which the account shows.
+const ROUNDS: usize = 10_000;
+
 /// A domain.
 #[derive(Debug)]
 pub struct Percolog<V> {
@@ -91,10 +94,17 @@ impl<V: Variant> Reclaimer for Percolog<V> {
 
     fn finish(&self) {
         // Takes over what threads have left that have ended, and stamps it: with the time stamp counter, what is
-        // stamped now is not quiescent at once, although no section is open.
-        self.domain.collect();
-        self.domain.synchronize();
-        self.domain.collect();
+        // stamped now is not quiescent at once, although no section is open. Again while a thread that is just ending is
+        // about it: nobody waits for that.
+        for _ in 0..ROUNDS {
+            self.domain.collect();
+            self.domain.synchronize();
+            self.domain.collect();
+            if self.domain.stats().unreclaimed == 0 {
+                break;
+            }
+            std::thread::yield_now();
+        }
     }
 }
 
