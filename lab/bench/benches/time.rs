@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use criterion::{BenchmarkId, Criterion, Throughput, criterion_group, criterion_main};
 use percolog::reclaim::{Domain, DomainOptions, Link, Owned};
-use percolog_bench::append::{self, BATCH, NoteLog};
+use percolog_bench::append::{self, BATCH};
 use percolog_bench::counters::CounterKind;
 use percolog_bench::freeing::{PENDING, Payload};
 use percolog_bench::runner::Settings;
@@ -25,7 +25,7 @@ fn single_operations(criterion: &mut Criterion) {
     group.bench_function("limit", |bencher| {
         bencher.iter_custom(|iterations| scaled(iterations, &append::limit));
     });
-    let log = NoteLog::new(0);
+    let log = append::note_log();
     group.bench_function("queue", |bencher| {
         bencher
             .iter_custom(|iterations| scaled(iterations, &|batches| append::queued(&log, batches)));

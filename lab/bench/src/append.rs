@@ -7,7 +7,7 @@ use std::hint::black_box;
 use std::time::{Duration, Instant};
 
 use percolog::cpu::clock;
-use percolog::oplog::{Logged, Operation};
+use percolog::oplog::{Logged, LoggedBuilder, Mode, Operation};
 
 /// Appends in one batch: one less than the default limit, so that no append has to merge.
 pub const BATCH: u64 = 127;
@@ -24,6 +24,12 @@ impl Operation<u64> for Note {
 
 /// The object that the appends go to.
 pub type NoteLog = Logged<u64, Note>;
+
+/// One that logs always, also for one thread.
+#[must_use]
+pub const fn note_log() -> NoteLog {
+    LoggedBuilder::new().mode(Mode::Deferring).build(0)
+}
 
 /// The time of `batches` times [`BATCH`] calls of `queue`.
 pub fn queued(log: &NoteLog, batches: u64) -> Duration {

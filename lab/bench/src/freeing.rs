@@ -8,7 +8,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use percolog::cpu::{self, CoreId};
-use percolog::oplog::{Logged, Operation};
+use percolog::oplog::{Logged, LoggedBuilder, Mode, Operation};
 
 /// Operations pending at each read: below the limit, so that the reader is the one who merges.
 pub const PENDING: u64 = 127;
@@ -95,7 +95,7 @@ fn time<O: Operation<u64> + Send>(
     reads: u64,
     make: impl Fn(&Logged<u64, O>, u64) -> O + Sync,
 ) -> Duration {
-    let log = Logged::new(0);
+    let log: Logged<u64, O> = LoggedBuilder::new().mode(Mode::Deferring).build(0);
     let (to_updater, requests) = std::sync::mpsc::channel();
     let (answer, queued) = std::sync::mpsc::channel();
     thread::scope(|scope| {

@@ -5,7 +5,7 @@ use std::num::NonZeroU64;
 use std::time::{Duration, Instant};
 
 use percolog::cpu;
-use percolog_bench::append::{self, BATCH, NoteLog};
+use percolog_bench::append::{self, BATCH};
 use percolog_bench::counters::CounterKind;
 use percolog_bench::freeing::{PENDING, Payload};
 use percolog_bench::host::Host;
@@ -223,7 +223,7 @@ pub(crate) fn nanoseconds_each(elapsed: Duration, operations: u64) -> f64 {
 fn single_operations(effort: Effort) -> Vec<Line> {
     const BATCHES: u64 = 2000;
     const CALLS: u64 = 2_000_000;
-    let log = NoteLog::new(0);
+    let log = append::note_log();
     let [limit, queued, current] = medians(
         effort.samples,
         [

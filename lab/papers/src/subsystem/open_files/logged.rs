@@ -3,7 +3,7 @@
 use super::FileTable;
 use crate::subsystem::edits::{Edit, Plain};
 use crate::subsystem::{Entry, Key, SharedObject};
-use percolog::oplog::{LogStats, Logged};
+use percolog::oplog::{LogStats, Logged, LoggedBuilder, Mode};
 
 /// A [`FileTable`] behind [`Logged`], without absorption.
 #[derive(Debug)]
@@ -24,7 +24,10 @@ impl Plain for FileTable {
 impl Default for LoggedFiles {
     fn default() -> LoggedFiles {
         LoggedFiles {
-            files: Logged::new(FileTable::default()),
+            // As the paper's, which logs always.
+            files: LoggedBuilder::new()
+                .mode(Mode::Deferring)
+                .build(FileTable::default()),
         }
     }
 }

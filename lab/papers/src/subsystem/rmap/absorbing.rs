@@ -8,7 +8,7 @@
 use super::{IntervalMap, ReverseMap};
 use crate::subsystem::absorbing_edits::AbsorbingEdit;
 use crate::subsystem::{Entry, Key};
-use percolog::oplog::{AddToken, LogStats, Logged, RemoveToken};
+use percolog::oplog::{AddToken, LogStats, Logged, Mode, RemoveToken};
 
 /// An [`IntervalMap`] behind [`Logged`], with absorption in each log and across logs.
 #[derive(Debug)]
@@ -25,6 +25,8 @@ impl Default for AbsorbingMap {
     fn default() -> AbsorbingMap {
         AbsorbingMap {
             map: Logged::<IntervalMap, AbsorbingEdit>::builder()
+                // As the paper's, which logs always.
+                .mode(Mode::Deferring)
                 .limit(LIMIT)
                 .absorb_while_merging(true)
                 .build(IntervalMap::new()),

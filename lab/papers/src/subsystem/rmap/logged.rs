@@ -3,7 +3,7 @@
 use super::{IntervalMap, ReverseMap};
 use crate::subsystem::edits::{Edit, Plain};
 use crate::subsystem::{Entry, Key};
-use percolog::oplog::{LogStats, Logged};
+use percolog::oplog::{LogStats, Logged, LoggedBuilder, Mode};
 
 /// An [`IntervalMap`] behind [`Logged`], without absorption.
 #[derive(Debug)]
@@ -24,7 +24,10 @@ impl Plain for IntervalMap {
 impl Default for LoggedMap {
     fn default() -> LoggedMap {
         LoggedMap {
-            map: Logged::new(IntervalMap::new()),
+            // As the paper's, which logs always.
+            map: LoggedBuilder::new()
+                .mode(Mode::Deferring)
+                .build(IntervalMap::new()),
         }
     }
 }
