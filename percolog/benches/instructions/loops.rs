@@ -8,7 +8,7 @@ use percolog::ldu::{Bag, Deferred, DeferredBuilder, Entry};
 use percolog::lock::NodeLock;
 use percolog::namespace::Namespace;
 use percolog::oplog::Policy;
-use percolog::oplog::{Absorb, Logged, LoggedFn, Operation};
+use percolog::oplog::{Absorb, Logged, LoggedBuilder, LoggedFn, Mode, Operation};
 use percolog::reclaim::{Domain, Link, Owned};
 use percolog::reduce::{Reducer, Sum};
 use percolog::refcount::CoreArc;
@@ -85,13 +85,15 @@ pub(crate) enum Loop {
     ReducerUpdate,
     /// A clone of a `CoreArc`, and its drop.
     CoreArcClone,
-    /// `Logged::queue` of an operation that costs nothing, merges at the limit included.
+    /// `Logged::queue` of an operation that costs nothing and is executed at once.
     Queue,
+    /// The same, logged, merges at the limit included.
+    QueueLogged,
     /// `LoggedFn::update`, likewise.
     Update,
     /// `Logged::queue` on a set of 64 ids that come back, nothing absorbed.
     QueueEdit,
-    /// The same, absorbed by replacement.
+    /// The same, logged and absorbed by replacement.
     QueueAbsorbed,
     /// `Deferred::insert` and `Deferred::remove` of an entry that is in the log: each cancels the one before.
     EntryCancelled,
@@ -101,6 +103,8 @@ pub(crate) enum Loop {
     SynchronizeClean,
     /// One `queue` and one `synchronize`.
     QueueAndSynchronize,
+    /// The same, logged: a merge of one operation.
+    QueueAndMerge,
     /// An empty section of [`percolog::reclaim`].
     Section,
     /// `Domain::retire` of a new object of 64 bytes, with its allocation and its destruction.
@@ -117,6 +121,9 @@ pub(crate) enum Loop {
     NameInsert,
 }
 
+/// How what is always logged is made.
+const LOGGED: LoggedBuilder = LoggedBuilder::new().mode(Mode::Deferring);
+
 static HITS: Counter = Counter::new();
 
 static TOTAL: Reducer<Sum<u64>> = Reducer::new();
@@ -126,7 +133,7 @@ static DOMAIN: Domain = Domain::new();
 static OBJECTS: Slab<'_, [u64; 8]> = Slab::new(&DOMAIN);
 
 impl Loop {
-    pub(crate) const ALL: [Self; 21] = [
+    pub(crate) const ALL: [Self; 23] = [
         Self::Current,
         Self::CounterAdd,
         Self::CounterSum,
@@ -134,6 +141,7 @@ impl Loop {
         Self::ReducerUpdate,
         Self::CoreArcClone,
         Self::Queue,
+        Self::QueueLogged,
         Self::Update,
         Self::QueueEdit,
         Self::QueueAbsorbed,
@@ -141,6 +149,7 @@ impl Loop {
         Self::EntryQueued,
         Self::SynchronizeClean,
         Self::QueueAndSynchronize,
+        Self::QueueAndMerge,
         Self::Section,
         Self::Retire,
         Self::SlabInsert,
@@ -161,14 +170,16 @@ impl Loop {
             Self::CounterAddAndSum => ("counter_add_and_sum", 197.0),
             Self::ReducerUpdate => ("reducer_update", 32.0),
             Self::CoreArcClone => ("core_arc_clone", 102.0),
-            Self::Queue => ("queue", 115.0),
-            Self::Update => ("update", 187.0),
-            Self::QueueEdit => ("queue_edit", 298.0),
+            Self::Queue => ("queue", 73.0),
+            Self::QueueLogged => ("queue_logged", 115.0),
+            Self::Update => ("update", 117.0),
+            Self::QueueEdit => ("queue_edit", 251.0),
             Self::QueueAbsorbed => ("queue_absorbed", 133.0),
             Self::EntryCancelled => ("entry_cancelled", 26.0),
             Self::EntryQueued => ("entry_queued", 234.0),
-            Self::SynchronizeClean => ("synchronize_clean", 384.0),
-            Self::QueueAndSynchronize => ("queue_and_synchronize", 1238.0),
+            Self::SynchronizeClean => ("synchronize_clean", 51.0),
+            Self::QueueAndSynchronize => ("queue_and_synchronize", 125.0),
+            Self::QueueAndMerge => ("queue_and_merge", 1238.0),
             Self::Section => ("section", 43.0),
             Self::Retire => ("retire", 347.0),
             Self::SlabInsert => ("slab_insert", 153.0),
@@ -233,6 +244,13 @@ impl Loop {
                 }
                 black_box(log.into_inner());
             }
+            Self::QueueLogged => {
+                let log: NoteLog = LOGGED.build(0);
+                for turn in 0..operations {
+                    log.queue(black_box(Note([turn, 1, 2])));
+                }
+                black_box(log.into_inner());
+            }
             Self::Update => {
                 let log: LoggedFn<u64> = LoggedFn::new(0);
                 for turn in 0..operations {
@@ -253,7 +271,7 @@ impl Loop {
                 black_box(set.into_inner());
             }
             Self::QueueAbsorbed => {
-                let set = Logged::new(BTreeSet::new());
+                let set: Logged<BTreeSet<u64>, AbsorbingEdit> = LOGGED.build(BTreeSet::new());
                 for turn in 0..operations {
                     set.queue(if turn & 64 == 0 {
                         AbsorbingEdit(Edit::Open(black_box(turn % 64)))
@@ -301,6 +319,13 @@ impl Loop {
             }
             Self::QueueAndSynchronize => {
                 let log = NoteLog::new(0);
+                for turn in 0..operations {
+                    log.queue(black_box(Note([turn, 1, 2])));
+                    black_box(*log.synchronize());
+                }
+            }
+            Self::QueueAndMerge => {
+                let log: NoteLog = LOGGED.build(0);
                 for turn in 0..operations {
                     log.queue(black_box(Note([turn, 1, 2])));
                     black_box(*log.synchronize());
