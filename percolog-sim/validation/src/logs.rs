@@ -285,7 +285,9 @@ mod tests {
     fn executed(two_slots: bool) -> (u64, u64) {
         let nodes = Arc::new(Nodes::new(1));
         let mut supply = nodes.join(0, 200);
-        let list = Logged::new(PlainList::new(Arc::clone(&nodes)));
+        let list: Logged<_, Absorbing> = LoggedBuilder::new()
+            .mode(Mode::Deferring)
+            .build(PlainList::new(Arc::clone(&nodes)));
         for _ in 0..200 {
             let element = supply.take(&nodes, 0).expect("200 of them");
             let (birth, death) = token_pair();

@@ -53,7 +53,7 @@ impl<S, Q: Execute<S>, E: Environment> Object<S, Q, E> {
         }
         let gate = &self.center.gate;
         let at_first = gate.lock.try_exclusive_at_once();
-        if !at_first && !(waiting && self.wait_briefly()) {
+        if !(at_first || waiting && self.wait_briefly()) {
             return Err(operation);
         }
         let inside = Updating::new(gate);
