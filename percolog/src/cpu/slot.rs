@@ -1,6 +1,7 @@
 //! The slot of a thread of the operating system.
 
 use super::{CoreId, SlotSource};
+use crate::sync::Isolated;
 use crate::sync::global::{AtomicU8, AtomicUsize, Ordering};
 use core::cell::Cell;
 
@@ -19,10 +20,12 @@ std::thread_local! {
 
 /// Where the kernel's number lies, as an offset from the thread pointer.
 /// `UNKNOWN_OFFSET` until the first call, `NO_AREA` when there is none.
-static OFFSET: AtomicUsize = AtomicUsize::new(UNKNOWN_OFFSET);
+///
+/// On lines of its own, as what lies beside it may be written: every update reads it.
+static OFFSET: Isolated<AtomicUsize> = Isolated::new(AtomicUsize::new(UNKNOWN_OFFSET));
 static SOURCE: AtomicU8 = AtomicU8::new(THREAD);
 /// The node's number lies this far from the slot's; 0 when the kernel keeps none there.
-static NODE_DISTANCE: AtomicUsize = AtomicUsize::new(0);
+static NODE_DISTANCE: Isolated<AtomicUsize> = Isolated::new(AtomicUsize::new(0));
 
 const UNKNOWN_OFFSET: usize = usize::MAX;
 const NO_AREA: usize = usize::MAX - 1;

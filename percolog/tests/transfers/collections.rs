@@ -7,6 +7,7 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use percolog::collections::{Cache, Lru, PerCoreList, Set, TableCache};
+use percolog::oplog::{LoggedBuilder, Mode};
 use percolog::reclaim::Domain;
 
 use super::workloads::on_every_core;
@@ -155,9 +156,12 @@ trait Keys: Sync {
     fn read(&self) -> BTreeSet<u64>;
 }
 
+/// A set that logs always.
+const LOGGED: LoggedBuilder = LoggedBuilder::new().mode(Mode::Deferring);
+
 impl Keys for Set<u64> {
     fn new() -> Self {
-        Self::default()
+        Self::build(LOGGED, BTreeSet::new())
     }
 
     fn insert(&self, key: u64) {
@@ -175,7 +179,7 @@ impl Keys for Set<u64> {
 
 impl Keys for Set<u64, HashSet<u64>> {
     fn new() -> Self {
-        Self::default()
+        Self::build(LOGGED, HashSet::default())
     }
 
     fn insert(&self, key: u64) {
