@@ -101,7 +101,7 @@ impl Current {
         // Pairs with the fence in `make_eager`; see the module.
         fence(Ordering::SeqCst);
         if self.is_eager() {
-            // Release pairs with the Acquire in `collect`: who clears this sees the mark.
+            // Release pairs with the Acquire in `Object::take`: who clears this sees the mark.
             gate.flags.fetch_or(DIRTY, Ordering::Release);
         }
     }
