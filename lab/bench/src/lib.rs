@@ -21,6 +21,8 @@
 //!
 //! [`osdi10`] has per-core structures of a kernel beside what they replaced.
 //!
+//! [`regret`] asks how far from the best choice an object is that was put in place without knowing the load.
+//!
 //! [`mixture`] is the user's own: reads and updates in any proportion, by keys of any skew, as fast as can be or so many a second.
 //!
 //! [`eviction`] asks another question: not how fast, but which keys a cache keeps.
@@ -54,5 +56,6 @@ pub mod recency;
 pub mod reclaim;
 pub mod reducers;
 pub mod references;
+pub mod regret;
 pub mod runner;
 pub mod sets;

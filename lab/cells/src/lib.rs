@@ -22,6 +22,7 @@ mod objects;
 mod osdi10;
 mod published;
 mod reclaim;
+mod regret;
 mod replays;
 mod sections;
 mod shared;
@@ -102,7 +103,7 @@ pub fn features() -> Vec<String> {
 }
 
 /// The modules' tables.
-const TABLES: [&[Program]; 17] = [
+const TABLES: [&[Program]; 18] = [
     &duels::PROGRAMS,
     &shared::PROGRAMS,
     &tables::PROGRAMS,
@@ -120,6 +121,7 @@ const TABLES: [&[Program]; 17] = [
     &memcached::PROGRAMS,
     &faults::PROGRAMS,
     &mixture::PROGRAMS,
+    &regret::PROGRAMS,
 ];
 
 /// All programs.

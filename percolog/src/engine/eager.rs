@@ -2,13 +2,15 @@
 
 use super::batch::Merged;
 use super::contained::{caught, contained};
-use super::gate::Gate;
-use super::limits::{Full, Policy};
+use super::gate::{Gate, Wait};
+use super::limits::Full;
 #[cfg(all(feature = "std", not(percolog_loom)))]
 use super::mode::DIRTY;
+use super::mode::Way;
 use super::object::Object;
 use super::queue::Execute;
-use super::slots::{Origin, Stamps};
+use super::slots::{Bound, Origin, Slot, Stamps};
+use super::trial::SAMPLE;
 use crate::cpu::{self, Environment};
 use crate::sync::held;
 #[cfg(all(feature = "std", not(percolog_loom)))]
@@ -72,7 +74,7 @@ impl<S, Q: Execute<S>, E: Environment> Object<S, Q, E> {
             if !at_first {
                 self.was_contended(merged, 1);
             } else if Q::ABSORBS {
-                self.try_deferring_if_due(merged);
+                self.go_on_with_trial(merged);
             }
             Ok(spent)
         });
@@ -88,13 +90,39 @@ impl<S, Q: Execute<S>, E: Environment> Object<S, Q, E> {
         operation: Q::Operation,
         origin: Origin,
     ) -> Result<(), Full<Q::Operation>> {
-        if !self.mode.is_eager() {
-            return self.append_or_merge(operation, origin);
+        match self.mode.way() {
+            Way::Log => self.append_or_merge(operation, origin),
+            Way::Execute => {
+                let merging = self.options.updaters_merge();
+                match self.execute(operation, origin, true, merging) {
+                    Ok(()) => Ok(()),
+                    Err(operation) => self.append_or_merge(operation, origin),
+                }
+            }
+            Way::Try => self.queue_on_trial(operation, origin),
         }
-        let merging = matches!(self.options.policy, Policy::Merge | Policy::MergeOrDiscard);
-        match self.execute(operation, origin, true, merging) {
-            Ok(()) => Ok(()),
-            Err(operation) => self.append_or_merge(operation, origin),
+    }
+
+    /// Queues an operation, and ends the trial for which it is queued once this slot has enough of them.
+    #[cold]
+    #[inline(never)]
+    fn queue_on_trial(
+        &self,
+        operation: Q::Operation,
+        origin: Origin,
+    ) -> Result<(), Full<Q::Operation>> {
+        // As for who executes an operation: what is merged here runs inside this update.
+        let may_merge = Q::at_once(&operation) && !held::any();
+        let logged = |slot: &Slot<Q>| slot.queue.len() as u64 + slot.absorbed();
+        match self.append_and(operation, origin, Bound::Threshold, logged) {
+            Ok(logged) if logged >= SAMPLE && may_merge => {
+                if let Ok(door) = self.enter(Wait::No) {
+                    self.merge_for_updater(door);
+                }
+                Ok(())
+            }
+            Ok(_) => Ok(()),
+            Err(operation) => self.at_limit(operation, origin),
         }
     }
 

@@ -77,6 +77,11 @@ impl Options {
         merge_poisoned: false,
     };
 
+    /// Whether an updater may execute what others have queued.
+    pub(super) const fn updaters_merge(&self) -> bool {
+        matches!(self.policy, Policy::Merge | Policy::MergeOrDiscard)
+    }
+
     /// The length at which a slot's queue stops to be appended to without a second thought.
     pub(super) const fn first_threshold(&self) -> u32 {
         match self.policy {

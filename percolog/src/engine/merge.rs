@@ -5,7 +5,7 @@ use super::contained::contained;
 use super::gate::{Door, Refusal, Wait};
 use super::guard::{ReadGuard, SynchronizeError, Synchronized};
 use super::limits::Mode;
-use super::mode::{DIRTY, Found, KEEPS_WAITING, Use};
+use super::mode::{DIRTY, KEEPS_WAITING, Use, Verdict};
 use super::object::{Center, Object};
 use super::queue::{Limits, Queue};
 use super::slots::{Slots, Stamps};
@@ -175,11 +175,7 @@ impl<S, Q: Queue<S>, E: Environment> Object<S, Q, E> {
         // Who waits with a full queue has an empty one now, and need not wait for the operations to be executed.
         self.center.gate.lock.let_updaters_go();
         self.center.account.absorbed.add(absorbed);
-        let found = Found {
-            slots: merged.locked.len() as u64,
-            left: merged.left as u64,
-            absorbed,
-        };
+        let found = merged.left as u64 + absorbed;
         self.learn(merged, found);
         true
     }
@@ -195,33 +191,59 @@ impl<S, Q: Queue<S>, E: Environment> Object<S, Q, E> {
     }
 
     /// What a merge has found decides how updates go on.
-    fn learn(&self, merged: &mut Merged<S, Q>, found: Found) {
+    fn learn(&self, merged: &mut Merged<S, Q>, found: u64) {
         if self.options.mode != Mode::Adaptive {
             return;
         }
         if self.mode.is_eager() {
-            self.was_contended(merged, found.left + found.absorbed);
-        } else if merged.learner.merged(found, self.usage()) {
-            self.change_mode();
+            self.was_contended(merged, found);
+            return;
+        }
+        let moment = || self.environment.stamp();
+        match merged.learner.merged(found, self.usage(), moment) {
+            Verdict::Stay => {}
+            Verdict::Execute => self.change_mode(),
+            Verdict::Defer => self.mode.make_deferring(&self.center.gate, false),
         }
     }
 
     /// Updates have found the lock of an eager object taken.
     #[cold]
     pub(super) fn was_contended(&self, merged: &mut Merged<S, Q>, times: u64) {
-        if self.options.mode == Mode::Adaptive && merged.learner.contended(times, self.usage()) {
+        if self.options.mode != Mode::Adaptive {
+            return;
+        }
+        let often = merged.learner.contended(times, self.usage());
+        if often && !self.options.updaters_merge() {
+            // Where updaters do not merge, a trial could last for ever.
+            merged.learner.trial.skip(self.usage());
             self.change_mode();
+            return;
+        }
+        if often {
+            merged.learner.trial.hasten(self.usage());
+        }
+        if often || merged.learner.trial.is_executing() {
+            self.go_on_with_trial(merged);
         }
     }
 
-    /// Lets an eager object defer a few updates, from time to time.
+    /// Lets an eager object find out, from time to time, whether deferring pays.
     #[inline(always)]
-    pub(super) fn try_deferring_if_due(&self, merged: &mut Merged<S, Q>) {
-        if merged.learner.is_trial_due(self.center.at_once.get())
-            && self.options.mode == Mode::Adaptive
-        {
-            merged.learner.try_deferring();
-            self.change_mode();
+    pub(super) fn go_on_with_trial(&self, merged: &mut Merged<S, Q>) {
+        if merged.learner.trial.is_due(self.center.at_once.get()) {
+            self.next_step_of_trial(merged);
+        }
+    }
+
+    #[cold]
+    fn next_step_of_trial(&self, merged: &mut Merged<S, Q>) {
+        let trial = &mut merged.learner.trial;
+        if self.options.mode != Mode::Adaptive || !self.options.updaters_merge() {
+            trial.postpone(self.usage());
+        } else if trial.step(self.usage(), self.environment.stamp()) {
+            self.mode.make_deferring(&self.center.gate, true);
+            self.center.account.mode_changes.add(1);
         }
     }
 
@@ -237,7 +259,7 @@ impl<S, Q: Queue<S>, E: Environment> Object<S, Q, E> {
     #[cold]
     pub(super) fn change_mode(&self) {
         if self.mode.is_eager() {
-            self.mode.make_deferring(&self.center.gate);
+            self.mode.make_deferring(&self.center.gate, false);
         } else {
             self.mode.make_eager(&self.center.gate);
         }

@@ -35,6 +35,7 @@ mod queue;
 mod room;
 mod slots;
 mod stats;
+mod trial;
 
 pub(crate) use gate::Wait;
 pub use guard::{ReadGuard, SynchronizeError, Synchronized};

@@ -17,14 +17,14 @@
 //! The mode is written under the object's lock alone: whoever has the lock knows it, all others have a hint.
 //!
 //! **What is learnt.** A lock that is handed from thread to thread costs a transfer or two for each update; a log costs its reader several
-//! for each slot that has logged. So an object becomes deferring when at least one in eight updates finds the lock taken, and there are
-//! at least [`MANY`] updates between two readers. It becomes eager again when merges find fewer than [`FEW`]
-//! operations, or one slot that has logged and little absorbed, several times in succession. (Simulated, on 6, 24 and 48 cores of an
-//! `opteron-48`, a log is as fast as a mutex with 7, 13 and 20 updates between two readers.) Where operations absorb each
-//! other, an object that is never contended tries now and then what deferring a few would save.
+//! for each slot that has logged. So where at least one in eight updates finds the lock taken, and there are
+//! at least [`MANY`] updates between two readers, deferring is tried, and kept if it is faster; see [`Trial`]. A deferring object becomes eager
+//! when merges find fewer than [`FEW`] operations several times in succession, or when the last trial is long ago. (Simulated, on 6, 24 and 48
+//! cores of an `opteron-48`, a log is as fast as a mutex with 7, 13 and 20 updates between two readers.)
 
 use super::gate::{Gate, POISONED};
 use super::limits::Mode;
+use super::trial::Trial;
 use crate::sync::atomic::{AtomicU32, Ordering, fence};
 use crate::sync::const_fn;
 
@@ -50,16 +50,25 @@ const PATIENCE: u32 = 8;
 /// The updates after which an eager object that is contended is judged.
 const WINDOW: u64 = 64;
 
-/// Updates of an object whose operations absorb each other, until it tries what deferring saves; twice as many each time that it saves
-/// nothing, up to 2²⁰.
-const TRIAL: u64 = 4096;
-
 /// The mode an object is in.
 #[derive(Debug)]
 pub(super) struct Current(AtomicU32);
 
 const EAGER: u32 = 0;
 const DEFERRING: u32 = 1;
+/// Deferring for a [`Trial`].
+const TRIED: u32 = 2;
+
+/// What is tried first.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Way {
+    /// To execute the operation.
+    Execute,
+    /// Nothing: it is appended.
+    Log,
+    /// The same, and counted.
+    Try,
+}
 
 impl Current {
     const_fn! {
@@ -85,6 +94,17 @@ impl Current {
     pub(super) fn is_eager(&self) -> bool {
         // Relaxed: written under the lock. For others it decides what is tried first.
         self.0.load(Ordering::Relaxed) == EAGER
+    }
+
+    /// How an update goes about it; the same.
+    #[inline(always)]
+    pub(super) fn way(&self) -> Way {
+        // Relaxed: as above.
+        match self.0.load(Ordering::Relaxed) {
+            EAGER => Way::Execute,
+            DEFERRING => Way::Log,
+            _ => Way::Try,
+        }
     }
 
     pub(super) fn get(&self) -> Mode {
@@ -116,11 +136,12 @@ impl Current {
         gate.flags.fetch_and(!DEFERS, Ordering::Relaxed);
     }
 
-    /// For the exclusive holder of the lock.
-    pub(super) fn make_deferring(&self, gate: &Gate) {
+    /// For the exclusive holder of the lock. `tried`: for a trial.
+    pub(super) fn make_deferring(&self, gate: &Gate, tried: bool) {
         // Relaxed, both: whoever sees it late has a hint that is wrong, and sets a flag that nobody needs.
         gate.flags.fetch_or(DEFERS, Ordering::Relaxed);
-        self.0.store(DEFERRING, Ordering::Relaxed);
+        let mode = if tried { TRIED } else { DEFERRING };
+        self.0.store(mode, Ordering::Relaxed);
     }
 }
 
@@ -132,11 +153,7 @@ pub(super) struct Learner {
     contended: u64,
     /// Merges in succession that speak for being eager.
     cool: u32,
-    /// When an eager object tries next what deferring saves, in updates executed, and how long until then the last time.
-    trial: u64,
-    every: u64,
-    /// It is deferring for a trial.
-    on_trial: bool,
+    pub(super) trial: Trial,
     /// For [`Mode::Restless`].
     random: u32,
 }
@@ -153,19 +170,20 @@ pub(super) struct Use {
 }
 
 impl Use {
-    fn updates(self) -> u64 {
+    pub(super) fn updates(self) -> u64 {
         self.at_once.wrapping_add(self.merged)
     }
 }
 
-/// What a merge has found.
-#[derive(Debug, Clone, Copy)]
-pub(super) struct Found {
-    pub(super) slots: u64,
-    /// Operations in them.
-    pub(super) left: u64,
-    /// Operations that had been absorbed there.
-    pub(super) absorbed: u64,
+/// What becomes of a deferring object.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Verdict {
+    /// It is as it was.
+    Stay,
+    /// It is eager from now on.
+    Execute,
+    /// What was tried is kept.
+    Defer,
 }
 
 impl Learner {
@@ -178,26 +196,12 @@ impl Learner {
             },
             contended: 0,
             cool: 0,
-            trial: TRIAL,
-            every: TRIAL,
-            on_trial: false,
+            trial: Trial::new(),
             random: 0x9e37_79b9,
         }
     }
 
-    /// Whether an eager object has come to its next trial.
-    #[inline(always)]
-    pub(super) fn is_trial_due(&self, at_once: u64) -> bool {
-        at_once >= self.trial
-    }
-
-    /// Begins a trial.
-    pub(super) fn try_deferring(&mut self) {
-        self.on_trial = true;
-        self.cool = 0;
-    }
-
-    /// So many of an eager object's updates found the lock taken. Whether it should defer.
+    /// So many of an eager object's updates found the lock taken. Whether deferring should be tried.
     pub(super) fn contended(&mut self, times: u64, now: Use) -> bool {
         self.contended += times;
         let updates = now.updates().wrapping_sub(self.began.updates());
@@ -206,41 +210,46 @@ impl Learner {
         }
         let readers = now.readers.wrapping_sub(self.began.readers);
         let often = self.contended * 8 >= updates;
-        let pays = updates >= readers * MANY;
+        let seldom_read = updates >= readers * MANY;
         self.began = now;
         self.contended = 0;
         self.cool = 0;
-        often && pays
+        if !seldom_read {
+            self.trial.forget();
+        }
+        often && seldom_read
     }
 
-    /// A deferring object was merged. Whether it should be eager.
-    pub(super) fn merged(&mut self, found: Found, now: Use) -> bool {
-        let many = found.left + found.absorbed;
-        let absorbs = found.absorbed * 2 >= many && many >= FEW;
-        if self.on_trial {
-            self.on_trial = false;
-            if absorbs {
-                self.every = TRIAL;
-                return false;
-            }
-            self.every = (self.every * 2).min(1 << 20);
-            return self.cooled(now);
+    /// A deferring object was merged, at this moment, and so many updates were found.
+    pub(super) fn merged(&mut self, found: u64, now: Use, moment: impl FnOnce() -> u64) -> Verdict {
+        if self.trial.is_deferring() {
+            return match self.trial.merged(found, now, moment()) {
+                None => Verdict::Stay,
+                Some(true) => Verdict::Defer,
+                Some(false) => self.cooled(now),
+            };
         }
-        let cool = many < FEW || (found.slots == 1 && !absorbs);
-        if !cool {
+        let pays = self.trial.has_paid(now);
+        if found >= FEW && pays {
             self.cool = self.cool.saturating_sub(2);
-            return false;
+            return Verdict::Stay;
         }
         self.cool += 1;
-        self.cool >= PATIENCE && self.cooled(now)
+        if self.cool < PATIENCE {
+            return Verdict::Stay;
+        }
+        if !pays {
+            self.trial.forget();
+        }
+        self.cooled(now)
     }
 
-    fn cooled(&mut self, now: Use) -> bool {
+    fn cooled(&mut self, now: Use) -> Verdict {
         self.began = now;
         self.contended = 0;
         self.cool = 0;
-        self.trial = now.at_once.wrapping_add(self.every);
-        true
+        self.trial.postpone(now);
+        Verdict::Execute
     }
 
     /// Whether a restless object changes its mode now.
@@ -264,16 +273,8 @@ mod tests {
         }
     }
 
-    fn found(left: u64, absorbed: u64, slots: u64) -> Found {
-        Found {
-            slots,
-            left,
-            absorbed,
-        }
-    }
-
     #[test]
-    fn contended_updates_with_few_readers_are_deferred() {
+    fn deferring_is_tried_where_updates_are_contended_and_readers_few() {
         let mut learner = Learner::new();
         assert!(!learner.contended(8, used(63, 0)), "too few to tell");
         assert!(learner.contended(1, used(64, 4)));
@@ -285,31 +286,20 @@ mod tests {
     #[test]
     fn merges_that_find_little_make_it_eager() {
         let mut learner = Learner::new();
-        let (few, many) = (found(7, 0, 7), found(8, 0, 2));
+        learner.trial.skip(used(0, 0));
+        let mut merged = |found| learner.merged(found, used(0, 0), || 0);
+        let (few, many) = (FEW - 1, FEW);
         for _ in 1..PATIENCE {
-            assert!(!learner.merged(few, used(0, 0)));
+            assert_eq!(merged(few), Verdict::Stay);
         }
-        assert!(!learner.merged(many, used(0, 0)));
-        assert!(!learner.merged(few, used(0, 0)) && !learner.merged(few, used(0, 0)));
-        assert!(learner.merged(few, used(0, 0)));
-        // One slot, which needs no log; but where it absorbs.
-        for _ in 0..100 {
-            assert!(!learner.merged(found(10, 10, 1), used(0, 0)));
-        }
+        assert_eq!(merged(many), Verdict::Stay);
+        assert_eq!(merged(few), Verdict::Stay);
+        assert_eq!(merged(few), Verdict::Stay);
+        assert_eq!(merged(few), Verdict::Execute);
+        // That it pays is not known any more.
         for _ in 1..PATIENCE {
-            assert!(!learner.merged(found(128, 100, 1), used(0, 0)));
+            assert_eq!(merged(many), Verdict::Stay);
         }
-        assert!(learner.merged(found(128, 100, 1), used(0, 0)));
-    }
-
-    #[test]
-    fn a_trial_that_saves_nothing_comes_later_the_next_time() {
-        let mut learner = Learner::new();
-        assert!(!learner.is_trial_due(TRIAL - 1) && learner.is_trial_due(TRIAL));
-        learner.try_deferring();
-        assert!(learner.merged(found(100, 99, 4), used(TRIAL, 0)));
-        assert!(!learner.is_trial_due(3 * TRIAL - 1) && learner.is_trial_due(3 * TRIAL));
-        learner.try_deferring();
-        assert!(!learner.merged(found(1, 100, 4), used(3 * TRIAL, 0)));
+        assert_eq!(merged(many), Verdict::Execute);
     }
 }

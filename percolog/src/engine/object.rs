@@ -184,6 +184,18 @@ impl<S, Q: Queue<S>, E: Environment> Object<S, Q, E> {
         origin: Origin,
         bound: Bound,
     ) -> Result<(), Q::Operation> {
+        self.append_and(operation, origin, bound, |_| ())
+    }
+
+    /// The same, and looks at the slot before it lets go of it.
+    #[inline(always)]
+    pub(super) fn append_and<R>(
+        &self,
+        operation: Q::Operation,
+        origin: Origin,
+        bound: Bound,
+        look: impl FnOnce(&Slot<Q>) -> R,
+    ) -> Result<R, Q::Operation> {
         // The stamp is taken before the lock, so that waiting for the counter and for the lock's
         // line overlap. Nothing is lost: the stamp lies within the operation's own interval, and one
         // that has meanwhile become too old for this queue is taken anew in `push`. An operation that
@@ -209,10 +221,12 @@ impl<S, Q: Queue<S>, E: Environment> Object<S, Q, E> {
                     Err(operation) => self.push(slot, here, operation, self.stamp(), origin),
                 },
             };
+            let seen = look(here);
             drop(held);
-            Ok(absorbed)
+            Ok((absorbed, seen))
         })
-        .map(drop)
+        // What was absorbed is dropped without the lock.
+        .map(|(_absorbed, seen)| seen)
     }
 
     /// Queues what `make` hands out, if anything, under the lock of a slot that is marked *before* `make`
@@ -387,7 +401,11 @@ impl<S, Q: Queue<S>, E: Environment> Object<S, Q, E> {
 
     #[cold]
     #[inline(never)]
-    fn at_limit(&self, operation: Q::Operation, origin: Origin) -> Result<(), Full<Q::Operation>> {
+    pub(super) fn at_limit(
+        &self,
+        operation: Q::Operation,
+        origin: Origin,
+    ) -> Result<(), Full<Q::Operation>> {
         let operation = match self.absorb(operation, origin) {
             Ok(()) => return Ok(()),
             Err(operation) => operation,

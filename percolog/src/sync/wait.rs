@@ -89,18 +89,21 @@ fn pause(step: u32) {
     }
 }
 
-/// Spins while it is so, for about as long as a line takes to come and go a few times.
+/// Spins while it is so, for some ten microseconds.
+///
+/// Looks soon, and then seldom: each look takes the line from who uses it. Between two looks the thread that has a lock can take it
+/// dozens of times without a transfer, and where that is so, waiting longer is faster for all.
 #[cfg(feature = "alloc")]
 pub(crate) fn spin_while(is_so: impl Fn() -> bool) {
     // A model that spins first has many more interleavings, and no new ones that matter.
     #[cfg(percolog_loom)]
     let _ = is_so;
     #[cfg(not(percolog_loom))]
-    for _ in 0..100 {
+    for steps in [5, 7, 9] {
         if !is_so() {
             return;
         }
-        relax();
+        pause(steps);
     }
 }
 
