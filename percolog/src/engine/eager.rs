@@ -8,15 +8,16 @@ use super::limits::Full;
 use super::mode::DIRTY;
 use super::mode::Way;
 use super::object::Object;
-use super::queue::Execute;
+use super::queue::{Execute, Queue};
 use super::slots::{Bound, Origin, Slot, Stamps};
 use super::trial::SAMPLE;
 use crate::cpu::{self, Environment};
 use crate::sync::held;
 #[cfg(all(feature = "std", not(percolog_loom)))]
 use crate::sync::{Patience, atomic::Ordering};
+use core::mem;
 
-/// An updater inside an object, alone, who leaves when this is dropped.
+/// A thread inside an object, alone, who leaves when this is dropped.
 struct Updating<'a>(&'a Gate);
 
 impl<'a> Updating<'a> {
@@ -36,42 +37,94 @@ impl Drop for Updating<'_> {
     }
 }
 
+/// Poisons the object when it is dropped: by a panic only.
+struct OnPanic<'a>(&'a Gate);
+
+impl Drop for OnPanic<'_> {
+    fn drop(&mut self) {
+        self.0.poison();
+    }
+}
+
+impl<S, Q: Queue<S>, E: Environment> Object<S, Q, E> {
+    /// Calls `f` with the state, if the object is free and nothing has to be executed before. Else `f` comes back.
+    #[inline(always)]
+    pub(crate) fn with_at_once<R, F: FnOnce(&mut S) -> R>(&self, f: F) -> Result<R, F> {
+        let gate = &self.center.gate;
+        if !self.mode.is_eager() || !gate.lock.try_exclusive_at_once() {
+            return Err(f);
+        }
+        let _inside = Updating::new(gate);
+        if !self.is_clean() {
+            return Err(f);
+        }
+        self.center.guards.add(1);
+        let on_panic = OnPanic(gate);
+        // SAFETY: the object is held by `_inside`.
+        let result = self
+            .center
+            .merged
+            .with_mut(|merged| f(unsafe { &mut (*merged).state }));
+        mem::forget(on_panic);
+        Ok(result)
+    }
+}
+
 impl<S, Q: Execute<S>, E: Environment> Object<S, Q, E> {
-    /// Executes an operation now, if the object is free, or with `waiting` soon is, and everything before it has been executed, or with
-    /// `merging` can be by this thread. Else the operation comes back, and is to be appended.
+    /// Executes an operation now, if the object is free, and everything before it has been executed; with `helping` also if the object
+    /// soon is free, and if what is before it can be executed by this thread. Else the operation comes back, and is to be appended.
     ///
     /// A thread that holds any object executes nothing: what it runs is somebody's operation, which must neither run into others
     /// without end nor keep its object for theirs.
     #[inline(always)]
-    pub(super) fn execute(
+    fn execute<const HELPING: bool>(
         &self,
         operation: Q::Operation,
         origin: Origin,
-        waiting: bool,
-        merging: bool,
     ) -> Result<(), Q::Operation> {
         if !Q::at_once(&operation) || held::any() {
             return Err(operation);
         }
         let gate = &self.center.gate;
-        let at_first = gate.lock.try_exclusive_at_once();
-        if !(at_first || waiting && self.wait_briefly()) {
+        if gate.lock.try_exclusive_at_once() {
+            return self.execute_inside::<HELPING, false>(Updating::new(gate), operation, origin);
+        }
+        if HELPING {
+            return self.execute_soon(operation, origin);
+        }
+        Err(operation)
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn execute_soon(&self, operation: Q::Operation, origin: Origin) -> Result<(), Q::Operation> {
+        if !self.wait_briefly() {
             return Err(operation);
         }
-        let inside = Updating::new(gate);
+        let inside = Updating::new(&self.center.gate);
+        self.execute_inside::<true, true>(inside, operation, origin)
+    }
+
+    #[inline(always)]
+    fn execute_inside<const HELPING: bool, const CONTENDED: bool>(
+        &self,
+        inside: Updating<'_>,
+        operation: Q::Operation,
+        origin: Origin,
+    ) -> Result<(), Q::Operation> {
         let spent = self.center.merged.with_mut(|merged| {
             // SAFETY: the object is held by `inside`.
             let merged = unsafe { &mut *merged };
-            if !self.is_clean() && !self.catch_up(merged, merging) {
+            if !(self.is_clean() || HELPING && self.catch_up(merged)) {
                 return Err(operation);
             }
             let Merged { state, scratch, .. } = merged;
             let mut spent = None;
             if !caught(|| spent = Q::execute(operation, origin, state, scratch)) {
-                gate.poison();
+                self.center.gate.poison();
             }
             self.center.at_once.add(1);
-            if !at_first {
+            if CONTENDED {
                 self.was_contended(merged, 1);
             } else if Q::ABSORBS {
                 self.go_on_with_trial(merged);
@@ -91,14 +144,11 @@ impl<S, Q: Execute<S>, E: Environment> Object<S, Q, E> {
         origin: Origin,
     ) -> Result<(), Full<Q::Operation>> {
         match self.mode.way() {
+            Way::Execute => match self.execute::<true>(operation, origin) {
+                Ok(()) => Ok(()),
+                Err(operation) => self.append_or_merge(operation, origin),
+            },
             Way::Log => self.append_or_merge(operation, origin),
-            Way::Execute => {
-                let merging = self.options.updaters_merge();
-                match self.execute(operation, origin, true, merging) {
-                    Ok(()) => Ok(()),
-                    Err(operation) => self.append_or_merge(operation, origin),
-                }
-            }
             Way::Try => self.queue_on_trial(operation, origin),
         }
     }
@@ -137,7 +187,7 @@ impl<S, Q: Execute<S>, E: Environment> Object<S, Q, E> {
         if !self.mode.is_eager() {
             return self.try_append(operation, origin);
         }
-        match self.execute(operation, origin, false, false) {
+        match self.execute::<false>(operation, origin) {
             Ok(()) => Ok(()),
             Err(operation) => self.try_append(operation, origin),
         }
@@ -198,8 +248,8 @@ impl<S, Q: Execute<S>, E: Environment> Object<S, Q, E> {
     /// Executes what has been appended before, in an object that is eager. Whether nothing is left.
     #[cold]
     #[inline(never)]
-    fn catch_up(&self, merged: &mut Merged<S, Q>, merging: bool) -> bool {
-        if !merging || self.is_poisoned() || !self.mode.is_eager() {
+    fn catch_up(&self, merged: &mut Merged<S, Q>) -> bool {
+        if !self.options.updaters_merge() || self.is_poisoned() || !self.mode.is_eager() {
             return false;
         }
         contained(|| {

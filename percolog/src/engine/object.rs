@@ -125,8 +125,9 @@ impl<S, Q: Queue<S>, E: Environment> Object<S, Q, E> {
 }
 
 impl<S, Q: Queue<S>, E: Environment> Object<S, Q, E> {
-    /// Appends an operation, and does what the policy says at the limit.
-    #[inline]
+    /// Appends an operation, and does what the policy says at the limit. Not inlined, so that executing an operation instead, which is shorter,
+    /// saves no registers for this.
+    #[inline(never)]
     pub(super) fn append_or_merge(
         &self,
         operation: Q::Operation,

@@ -332,7 +332,10 @@ impl<S, O: Operation<S>, E: Environment> Logged<S, O, E> {
     #[inline]
     #[track_caller]
     pub fn with<R>(&self, f: impl FnOnce(&mut S) -> R) -> R {
-        f(&mut self.synchronize())
+        match self.object.with_at_once(f) {
+            Ok(result) => result,
+            Err(f) => f(&mut self.merge_and_enter()),
+        }
     }
 
     /// Merges what is pending and gives the structure to this thread and other readers. Readers of an

@@ -34,6 +34,7 @@ const UPDATERS: u32 = 1 << 29;
 const WOKEN: u32 = 1 << 28;
 const SHARERS: u32 = 1 << 27;
 const HOLDERS: u32 = SHARERS - 1;
+const _: () = assert!(ThreadId::MOST <= HOLDERS);
 
 /// Whether a lock in this state cannot be taken exclusively.
 const fn keeps_out_writers(word: u32) -> bool {
@@ -66,7 +67,7 @@ impl ObjectLock {
 
     /// Whether the calling thread holds the lock exclusively, as far as [`ThreadId`] can tell.
     pub(crate) fn is_mine(&self) -> bool {
-        let me = ThreadId::current().up_to(HOLDERS);
+        let me = ThreadId::current();
         // Relaxed: a thread reads its own number only where it wrote it itself.
         let word = self.word.load(Ordering::Relaxed);
         me != ThreadId::UNKNOWN && word & EXCLUSIVE != 0 && word & HOLDERS == me.word()
@@ -88,7 +89,7 @@ impl ObjectLock {
     /// The same, leaving these marks.
     #[inline]
     fn try_exclusive_marked(&self, marks: u32) -> bool {
-        let taken = EXCLUSIVE | marks | ThreadId::current().up_to(HOLDERS).word();
+        let taken = EXCLUSIVE | marks | ThreadId::current().word();
         let mut word = self.word.load(Ordering::Relaxed);
         while !keeps_out_writers(word) {
             // Acquire pairs with the Release of whoever freed the lock; the loads are only hints.
@@ -108,7 +109,7 @@ impl ObjectLock {
     /// Takes the lock exclusively if nobody holds it or waits for it. Wait-free.
     #[inline(always)]
     pub(crate) fn try_exclusive_at_once(&self) -> bool {
-        let taken = EXCLUSIVE | ThreadId::current().up_to(HOLDERS).word();
+        let taken = EXCLUSIVE | ThreadId::current().word();
         // Without looking first, which would bring the line once more. Acquire pairs with the Release of whoever freed the lock.
         self.word
             .compare_exchange(0, taken, Ordering::Acquire, Ordering::Relaxed)
@@ -136,7 +137,7 @@ impl ObjectLock {
 
     /// Takes the lock exclusively; `false` when patience ran out.
     pub(crate) fn exclusive(&self, patience: Patience) -> bool {
-        self.wait_for(patience, PARKED, keeps_out_writers, |marks| {
+        self.wait_for(patience, PARKED, false, keeps_out_writers, |marks| {
             self.try_exclusive_marked(marks).then_some(())
         })
         .is_some()
@@ -144,7 +145,7 @@ impl ObjectLock {
 
     /// Takes the lock for sharing; `false` when patience ran out.
     pub(crate) fn shared(&self, patience: Patience) -> bool {
-        self.wait_for(patience, PARKED | SHARERS, keeps_out_readers, |_| {
+        self.wait_for(patience, PARKED | SHARERS, false, keeps_out_readers, |_| {
             self.try_shared().then_some(())
         })
         .is_some()
@@ -183,6 +184,7 @@ impl ObjectLock {
         self.wait_for(
             Patience::Unlimited,
             PARKED | UPDATERS,
+            true,
             keeps_out_writers,
             |marks| {
                 if settled() {
@@ -280,6 +282,7 @@ impl ObjectLock {
         &self,
         patience: Patience,
         marks: u32,
+        asks: bool,
         keeps_out: impl Fn(u32) -> bool,
         mut take: impl FnMut(u32) -> Option<R>,
     ) -> Option<R> {
@@ -304,7 +307,7 @@ impl ObjectLock {
                     self.spin(&keeps_out);
                     continue;
                 }
-                let word = self.word.load(Ordering::Relaxed);
+                let mut word = self.word.load(Ordering::Relaxed);
                 // The lock has changed since it was tried: nobody may sleep, or make others queue up
                 // behind a sleeper, who could go in.
                 if !keeps_out(word) {
@@ -319,9 +322,12 @@ impl ObjectLock {
                         Ordering::Relaxed,
                     );
                     seen = marked.ok().map(|_| word | marks);
-                    continue;
+                    if asks || seen.is_none() {
+                        continue;
+                    }
+                    word |= marks;
                 }
-                if seen != Some(word) {
+                if asks && seen != Some(word) {
                     seen = Some(word);
                     continue;
                 }

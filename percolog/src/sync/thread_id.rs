@@ -2,8 +2,8 @@
 
 /// The number of a thread, never given to another one.
 ///
-/// It is unknown without the `std` feature, under the model checker, and to threads beyond the first four billion (or as many as the
-/// lock has [room](Self::up_to) for): a lock then cannot tell that it is taken by the thread that asks for it.
+/// It is unknown without the `std` feature, under the model checker, and to threads beyond the first [`MOST`](Self::MOST): a lock then
+/// cannot tell that it is taken by the thread that asks for it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct ThreadId(u32);
 
@@ -17,11 +17,8 @@ impl ThreadId {
         self.0
     }
 
-    /// The same number if a word has room for it that holds no larger one than `most`; else unknown.
-    #[inline(always)]
-    pub(crate) const fn up_to(self, most: u32) -> Self {
-        if self.0 <= most { self } else { Self::UNKNOWN }
-    }
+    /// The largest of all numbers: there are bits left for locks.
+    pub(crate) const MOST: u32 = (1 << 27) - 1;
 
     /// The calling thread's.
     #[cfg(not(all(feature = "std", not(percolog_loom))))]
@@ -64,7 +61,7 @@ mod given {
     pub(super) fn take() -> ThreadId {
         // Relaxed: the numbers differ, which is all that is asked of them.
         let given = GIVEN.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |given| {
-            given.checked_add(1)
+            (given < ThreadId::MOST).then_some(given + 1)
         });
         let mine = given.map_or(ThreadId::UNKNOWN.word(), |given| given + 1);
         MINE.set(mine);

@@ -100,10 +100,10 @@ pub(crate) fn spin_while(is_so: impl Fn() -> bool) {
     let _ = is_so;
     #[cfg(not(percolog_loom))]
     for steps in [5, 7, 9] {
+        pause(steps);
         if !is_so() {
             return;
         }
-        pause(steps);
     }
 }
 

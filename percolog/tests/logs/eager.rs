@@ -1,10 +1,14 @@
 //! Updates that are executed at once: what they do, and when they are not.
 #![cfg(not(percolog_loom))]
 
+use percolog::cpu::CoreId;
 use percolog::oplog::{
-    Full, Logged, LoggedBuilder, LoggedFn, Mode, Operation, Policy, SynchronizeError,
+    Absorb, Full, LogStats, Logged, LoggedBuilder, LoggedFn, Mode, Operation, Policy,
+    SynchronizeError,
 };
+use percolog::testing::Environment;
 use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::thread;
 
@@ -138,6 +142,87 @@ fn a_panic_poisons_and_does_not_reach_who_queued() {
     log.clear_poison();
     log.update(|sum| *sum += 3);
     assert_eq!(*log.read(), 23);
+}
+
+#[test]
+fn a_panic_of_who_asks_poisons() {
+    let log: LoggedFn<u32> = LoggedFn::new(0);
+    let asked = catch_unwind(AssertUnwindSafe(|| {
+        log.with(|sum| {
+            *sum = 7;
+            panic!("on purpose");
+        })
+    }));
+    assert!(asked.is_err() && log.is_poisoned());
+    log.clear_poison();
+    assert_eq!(log.with(|sum| *sum), 7);
+}
+
+/// Raises a number; each makes the earlier ones unnecessary.
+struct Reach(u32);
+
+impl Operation<u32> for Reach {
+    const ABSORBS: bool = true;
+
+    fn exec(self, highest: &mut u32) {
+        *highest = self.0.max(*highest);
+    }
+
+    fn absorb(&self) -> Absorb<'_> {
+        Absorb::Replace(0)
+    }
+
+    fn replaces(&self, earlier: &Self) -> bool {
+        self.0 >= earlier.0
+    }
+}
+
+/// A clock that goes on when it is looked at: what takes no stamps takes no time.
+#[derive(Default)]
+struct Looked(AtomicU64);
+
+impl Environment for &Looked {
+    fn slot(&self) -> CoreId {
+        CoreId::new(0)
+    }
+
+    fn stamp(&self) -> u64 {
+        self.0.fetch_add(1, Ordering::Relaxed)
+    }
+}
+
+/// Raises the number so often, with a reader after every so many.
+fn raised(reads: u32) -> LogStats {
+    let clock = Looked::default();
+    let log = LoggedBuilder::new().build_in(0, &clock);
+    for n in 1..=50_000 {
+        log.queue(Reach(n));
+        if n.is_multiple_of(reads) {
+            assert_eq!(log.with(|highest| *highest), n);
+        }
+    }
+    let stats = log.stats();
+    assert_eq!(log.into_inner(), 50_000);
+    stats
+}
+
+#[test]
+fn what_is_tried_comes_to_an_end_without_a_reader() {
+    let stats = raised(u32::MAX);
+    assert!(stats.merges >= 2, "{stats:?}");
+    assert!(stats.absorbed > 0 && stats.at_once > 40_000, "{stats:?}");
+}
+
+#[test]
+fn deferring_that_saves_nothing_is_given_up() {
+    for reads in [1, 10, 1000] {
+        let stats = raised(reads);
+        assert_eq!(stats.mode, Mode::Eager, "{stats:?}");
+        assert!(
+            stats.mode_changes >= 2 && stats.at_once > 40_000,
+            "{stats:?}"
+        );
+    }
 }
 
 #[test]
