@@ -5,6 +5,8 @@ use super::contained::{caught, contained};
 use super::gate::{Gate, Wait};
 use super::limits::Full;
 #[cfg(all(feature = "std", not(percolog_loom)))]
+use super::limits::Policy;
+#[cfg(all(feature = "std", not(percolog_loom)))]
 use super::mode::DIRTY;
 use super::mode::Way;
 use super::object::Object;
@@ -71,8 +73,7 @@ impl<S, Q: Queue<S>, E: Environment> Object<S, Q, E> {
 }
 
 impl<S, Q: Execute<S>, E: Environment> Object<S, Q, E> {
-    /// Executes an operation now, if the object is free, and everything before it has been executed; with `helping` also if the object
-    /// soon is free, and if what is before it can be executed by this thread. Else the operation comes back, and is to be appended.
+    /// Executes an operation now, if the object is free, and everything before it has been executed; with `HELPING` also if the object soon is free, and if what is before it can be executed by this thread. Else the operation comes back, and is to be appended.
     ///
     /// A thread that holds any object executes nothing: what it runs is somebody's operation, which must neither run into others
     /// without end nor keep its object for theirs.
@@ -269,8 +270,10 @@ impl<S, Q: Execute<S>, E: Environment> Object<S, Q, E> {
         #[cfg(all(feature = "std", not(percolog_loom)))]
         {
             let gate = &self.center.gate;
-            // Somebody has waited in vain for who has it now.
-            if gate.flags.load(Ordering::Relaxed) & DIRTY != 0 {
+            // Somebody has waited in vain for who has it now; or an update is rather lost than waits.
+            if gate.flags.load(Ordering::Relaxed) & DIRTY != 0
+                || self.options.policy == Policy::MergeOrDiscard
+            {
                 return false;
             }
             let until = std::time::Instant::now() + MOMENT;

@@ -7,6 +7,7 @@ use crate::common::model::{Act, Model, Sequential};
 use crate::common::seed::seed;
 use crate::common::share::share;
 use percolog::collections::{Lru, LruBuilder};
+use percolog::oplog::Mode;
 use proptest::prelude::*;
 use std::hash::{BuildHasherDefault, DefaultHasher};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -82,7 +83,8 @@ proptest! {
         limit in 1..12usize,
         lossless: bool,
     ) {
-        let builder = LruBuilder::new().limit(limit);
+        let mode = [Mode::Adaptive, Mode::Deferring, Mode::Restless][limit % 3];
+        let builder = LruBuilder::new().limit(limit).mode(mode);
         let (lru, mut plain) = (build(if lossless { builder.lossless() } else { builder }), Plain::default());
         for (slot, step) in steps {
             stand_on(SLOTS[slot]);
@@ -157,7 +159,11 @@ fn touches_and_evictions_are_linearizable() {
     const THREADS: usize = 3;
     let mut chance = fastrand::Rng::with_seed(seed());
     for window in 0..share(150) {
-        let builder = LruBuilder::new().limit(chance.usize(1..=4)).lossless();
+        let mode = [Mode::Adaptive, Mode::Deferring, Mode::Restless][chance.usize(0..3)];
+        let builder = LruBuilder::new()
+            .limit(chance.usize(1..=4))
+            .lossless()
+            .mode(mode);
         let lru = &build(builder);
         (0..3).for_each(|key| lru.insert(key));
         let mut history = Vec::new();
@@ -232,7 +238,7 @@ fn the_order_of_touches_on_different_cores_is_kept() {
 #[test]
 fn touches_of_few_keys_are_absorbed() {
     const KEYS: u64 = 127;
-    let lru = build(LruBuilder::new());
+    let lru = build(LruBuilder::new().mode(Mode::Deferring));
     (0..KEYS).for_each(|key| lru.insert(key));
     assert_eq!(lru.len() as u64, KEYS);
     let before = lru.stats();

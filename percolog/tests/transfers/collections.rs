@@ -117,7 +117,7 @@ type Spread = Recent<512>;
 
 impl<const EACH: u64> Collection for Recent<EACH> {
     fn new(threads: usize) -> Self {
-        let recent = Lru::new();
+        let recent = Lru::<u64>::builder().mode(Mode::Deferring).build();
         (0..threads as u64 * EACH).for_each(|key| recent.insert(key));
         assert_eq!(recent.len() as u64, threads as u64 * EACH);
         percolog_roi::label(&recent, "Lru");

@@ -77,6 +77,9 @@ use core::hash::{BuildHasher, Hash};
 ///
 /// # Cost
 ///
+/// While cores do not contend for it, it is executed at once, for the price of a lock, as [`Logged`] is; a touch that finds the lock taken is
+/// logged. [`LruBuilder::mode`] fixes that. When it is deferring:
+///
 /// | method | progress | cache lines moved |
 /// |---|---|---|
 /// | [`touch`](Self::touch) | as [`Logged::queue`]: blocking for a few instructions; with a full queue it merges, if nobody else does | none between two evictions; ≤ 3 the first time after one |
@@ -166,7 +169,6 @@ impl LruBuilder {
     pub const fn new() -> Self {
         Self {
             log: oplog::LoggedBuilder::new()
-                .mode(oplog::Mode::Deferring)
                 .policy(Policy::MergeOrDiscard)
                 // Keys are compared before, and dropped after, anything is changed.
                 .merge_poisoned(),
@@ -177,6 +179,12 @@ impl LruBuilder {
     /// again without anybody having to merge.
     pub const fn limit(mut self, operations: usize) -> Self {
         self.log = self.log.limit(operations);
+        self
+    }
+
+    /// Whether touches, inserts and removes are executed at once or deferred: as it goes best unless said otherwise.
+    pub const fn mode(mut self, mode: oplog::Mode) -> Self {
+        self.log = self.log.mode(mode);
         self
     }
 
