@@ -10,19 +10,15 @@
 //! numbers is how far everything is quiescent.
 //!
 //! ```
-//! use percolog::reclaim::{Domain, Replaceable};
+//! use percolog::reclaim::Replaceable;
 //!
-//! static CONFIG: Domain = Domain::new();
-//! let config = Replaceable::new(&CONFIG, String::from("v1"));
+//! static CONFIG: Replaceable<String> = Replaceable::lazy(|| String::from("v1"));
 //!
 //! std::thread::scope(|scope| {
-//!     scope.spawn(|| {
-//!         let section = CONFIG.enter();          // no shared line is written
-//!         assert!(config.load(&section).starts_with('v'));
-//!     });
-//!     scope.spawn(|| config.replace(String::from("v2")));  // never waits for a reader
+//!     scope.spawn(|| CONFIG.read(|config| assert!(config.starts_with('v')))); // no shared line is written
+//!     scope.spawn(|| CONFIG.replace(String::from("v2")));                     // never waits for a reader
 //! });
-//! assert_eq!(config.read(|config| config.clone()), "v2");
+//! assert_eq!(CONFIG.read(|config| config.clone()), "v2");
 //! ```
 //!
 //! | what you have | what to use |

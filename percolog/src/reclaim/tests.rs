@@ -262,6 +262,46 @@ fn sections_of_other_domains_are_not_accepted() {
 }
 
 #[test]
+fn a_lazy_value_is_made_once_for_all_who_ask() {
+    static MADE: AtomicUsize = AtomicUsize::new(0);
+    static VALUE: Replaceable<Vec<usize>> =
+        Replaceable::lazy(|| vec![MADE.fetch_add(1, Ordering::Relaxed)]);
+    let seen: Vec<usize> = std::thread::scope(|scope| {
+        let all: Vec<_> = (0..4)
+            .map(|_| scope.spawn(|| VALUE.read(|value| value[0])))
+            .collect();
+        all.into_iter()
+            .map(|one| one.join().expect("it reads"))
+            .collect()
+    });
+    assert!(seen.iter().all(|one| *one == seen[0]), "{seen:?}");
+    VALUE.replace(vec![100]);
+    VALUE.update(|value| vec![value[0] + 1]);
+    assert_eq!(VALUE.read(|value| value[0]), 101);
+    // Nobody has asked for it.
+    let made = MADE.load(Ordering::Relaxed);
+    let replaced: Replaceable<Vec<usize>> =
+        Replaceable::lazy(|| vec![MADE.fetch_add(1, Ordering::Relaxed)]);
+    replaced.replace(vec![7]);
+    assert_eq!(replaced.into_inner(), [7]);
+    assert_eq!(MADE.load(Ordering::Relaxed), made);
+    assert_eq!(Replaceable::<u8>::default().into_inner(), 0);
+    assert_eq!(Replaceable::from(5).read(|value| *value), 5);
+}
+
+#[test]
+fn a_first_value_that_panics_is_made_by_the_next_who_asks() {
+    static TRIES: AtomicUsize = AtomicUsize::new(0);
+    static VALUE: Replaceable<usize> = Replaceable::lazy(|| {
+        let tries = TRIES.fetch_add(1, Ordering::Relaxed);
+        assert_ne!(tries, 0, "on purpose");
+        tries
+    });
+    assert!(std::panic::catch_unwind(|| VALUE.read(|value| *value)).is_err());
+    assert_eq!(VALUE.read(|value| *value), 1);
+}
+
+#[test]
 fn every_setting_reclaims() {
     let off = [
         |o: &mut Optimizations| o.exit_without_clock = false,
