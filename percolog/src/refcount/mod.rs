@@ -77,6 +77,7 @@
 mod collector;
 mod count;
 mod generation;
+mod heat;
 #[cfg(all(test, percolog_loom))]
 mod models;
 #[cfg(not(percolog_loom))]

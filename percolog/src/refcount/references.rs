@@ -9,14 +9,51 @@ use core::mem::ManuallyDrop;
 use core::ops::Deref;
 use core::ptr::NonNull;
 
-use super::count::DEAD;
+use super::count::Count;
 use super::generation::{Generation, Seen};
 use super::shared::{
     Boxed, COLLECTOR, Header, Inline, end_boxed, end_inline, free_boxed, free_inline, give_up,
-    take_one,
+    take_one, take_one_if_hot,
 };
 use crate::cpu::{barrier, lease};
-use crate::sync::global::Ordering;
+
+/// Where the header is, and whether the reference that says so is hot: the lowest bit, since headers are aligned.
+#[derive(Clone, Copy)]
+struct Tagged(NonNull<Header>);
+
+const _: () = assert!(align_of::<Header>() >= 8);
+
+impl Tagged {
+    fn cold(header: NonNull<Header>) -> Self {
+        Self(header)
+    }
+
+    #[inline(always)]
+    fn is_hot(self) -> bool {
+        self.0.addr().get() & 1 != 0
+    }
+
+    /// Of the same header, and hot or not.
+    #[inline(always)]
+    fn but(self, is_hot: bool) -> Self {
+        let pointer = (self.0.as_ptr()).map_addr(|address| address & !1 | usize::from(is_hot));
+        // SAFETY: the header's address is not zero, and even.
+        Self(unsafe { NonNull::new_unchecked(pointer) })
+    }
+
+    #[inline(always)]
+    fn is_of(self, other: Self) -> bool {
+        self.but(false).0 == other.but(false).0
+    }
+
+    /// # Safety
+    /// There is a reference for so long.
+    #[inline(always)]
+    unsafe fn get<'a>(self) -> &'a Header {
+        // SAFETY: the caller's promise.
+        unsafe { self.but(false).0.as_ref() }
+    }
+}
 
 /// A reference-counted pointer, like [`Arc`](alloc::sync::Arc), that many cores can clone and drop at the same time.
 ///
@@ -90,7 +127,7 @@ use crate::sync::global::Ordering;
 ///
 /// Not for signal handlers: one that interrupts a clone or drop on the same thread would write the same row.
 pub struct CoreArc<T: ?Sized + Send + Sync + 'static> {
-    header: NonNull<Header>,
+    header: Tagged,
     value: NonNull<T>,
     owns: PhantomData<T>,
 }
@@ -114,7 +151,7 @@ impl<T: Send + Sync> CoreArc<T> {
         unsafe {
             Header::set_object(&raw mut (*inline).header, inline.cast());
             Self {
-                header: NonNull::new_unchecked((&raw mut (*inline).header).cast()),
+                header: Tagged::cold(NonNull::new_unchecked(&raw mut (*inline).header)),
                 value: NonNull::new_unchecked((&raw mut (*inline).value).cast()),
                 owns: PhantomData,
             }
@@ -129,22 +166,18 @@ impl<T: Send + Sync> CoreArc<T> {
     ///
     /// # Errors
     /// The reference itself, if there is another one; or if the kernel refuses a barrier that it offered before.
-    pub fn try_unwrap(this: Self) -> Result<T, Self> {
-        let header = this.header();
-        let only = COLLECTOR.exactly(barrier::mode(), [&header.strong], |[strong]| {
-            if strong == 1 {
-                // Nobody upgrades now: that takes a row.
-                header.strong.set_state(DEAD);
-            }
-            strong == 1
-        });
-        if only != Ok(true) {
+    pub fn try_unwrap(mut this: Self) -> Result<T, Self> {
+        if !this.cool() || !this.strong().take() {
             return Err(this);
         }
-        // Relaxed: see `Header::end`.
-        header.taken.store(1, Ordering::Relaxed);
-        // SAFETY: this was the only reference, none can be made any more, and `taken` says that the value is gone.
-        Ok(unsafe { this.value.read() })
+        let this = ManuallyDrop::new(this);
+        // SAFETY: this was the only reference, none can be made any more, and the count knows that the value is gone: its death drops
+        // what the value was in.
+        unsafe {
+            let value = this.value.read();
+            Count::die(NonNull::from(this.strong()));
+            Ok(value)
+        }
     }
 }
 
@@ -152,7 +185,65 @@ impl<T: ?Sized + Send + Sync> CoreArc<T> {
     #[inline(always)]
     fn header(&self) -> &Header {
         // SAFETY: it lives while there is a reference.
-        unsafe { self.header.as_ref() }
+        unsafe { self.header.get() }
+    }
+
+    #[inline(always)]
+    fn strong(&self) -> &Count {
+        &self.header().strong
+    }
+
+    /// Another one to the same value, which was counted.
+    #[inline(always)]
+    fn another(&self, is_hot: bool) -> Self {
+        Self {
+            header: self.header.but(is_hot),
+            value: self.value,
+            owns: PhantomData,
+        }
+    }
+
+    /// Makes the value cold, and this reference with it, if no other one is hot. Returns whether it did, or it was so.
+    fn cool(&mut self) -> bool {
+        if !self.header.is_hot() && !self.strong().has_share() {
+            return true;
+        }
+        let is_cold = COLLECTOR.cool(barrier::mode(), self.strong(), self.header.is_hot());
+        if is_cold {
+            self.header = self.header.but(false);
+        }
+        is_cold
+    }
+
+    /// The same reference, of a *hot* value: counted on each core from here on, as if contention had been noticed. See
+    /// [cold and hot](Self#cold-and-hot).
+    ///
+    /// For what is known to be contended, from its first clone on. It changes nothing of a value that was [switched to
+    /// atomic](Self::switch_to_atomic) counting.
+    ///
+    /// ```
+    /// use percolog::refcount::{self, CoreArc};
+    ///
+    /// let table = CoreArc::into_hot(CoreArc::new([0_u8; 64]));
+    /// let weak = CoreArc::downgrade(&table);
+    /// drop(table);
+    /// refcount::reclaim();
+    /// assert!(weak.upgrade().is_none());
+    /// ```
+    ///
+    /// *Progress* and *cost:* as a clone and a drop.
+    #[must_use = "the reference that is returned is the one to the value"]
+    pub fn into_hot(this: Self) -> Self {
+        if this.header.is_hot() {
+            return this;
+        }
+        // The one that `this` is becomes hot, or another one is made for it.
+        // SAFETY: the header lives while `this` does.
+        let is_hot = unsafe { take_one_if_hot(this.strong()) };
+        if !is_hot && this.strong().become_hot() {
+            return ManuallyDrop::new(this).another(true);
+        }
+        if is_hot { this.another(true) } else { this }
     }
 
     /// A reference that does not keep the value alive.
@@ -160,10 +251,12 @@ impl<T: ?Sized + Send + Sync> CoreArc<T> {
     /// *Progress* and *cost:* as a clone.
     #[must_use]
     pub fn downgrade(this: &Self) -> CoreWeak<T> {
-        // SAFETY: all strong references together have a weak one.
-        unsafe { take_one(&this.header().weak) };
+        let weak = &this.header().weak;
+        // SAFETY: all strong references together have a weak one, which is cold.
+        let is_hot = unsafe { take_one(weak, false) };
         CoreWeak {
-            header: this.header,
+            // What many threads have, many have weakly.
+            header: (this.header).but(is_hot || this.header.is_hot() && weak.become_hot()),
             value: this.value,
         }
     }
@@ -179,7 +272,7 @@ impl<T: ?Sized + Send + Sync> CoreArc<T> {
     /// [`clone_if`](Self::clone_if) is about to take back.
     #[must_use]
     pub fn count(this: &Self) -> usize {
-        let count = COLLECTOR.sum(barrier::mode(), &this.header().strong);
+        let count = COLLECTOR.sum(barrier::mode(), this.strong());
         usize::try_from(count).unwrap_or_default()
     }
 
@@ -241,13 +334,15 @@ impl<T: ?Sized + Send + Sync> CoreArc<T> {
     /// refuses a barrier that it offered before.
     #[must_use]
     pub fn get_mut(this: &mut Self) -> Option<&mut T> {
-        let header = this.header();
-        let alone = COLLECTOR.exactly(
-            barrier::mode(),
-            [&header.strong, &header.weak],
-            |references| references == [1, 1],
-        );
-        if alone != Ok(true) {
+        if !this.cool() {
+            return None;
+        }
+        let (strong, weak) = (this.strong(), &this.header().weak);
+        if weak.has_share() && !COLLECTOR.cool(barrier::mode(), weak, false) {
+            return None;
+        }
+        // Who adds a weak one meanwhile has a strong one, and who upgrades one has a weak one.
+        if !weak.is_one_while(|| strong.is_one()) {
             return None;
         }
         // SAFETY: there is no other reference, and `this` is borrowed: none can be made.
@@ -288,28 +383,28 @@ impl<T: ?Sized + Send + Sync> CoreArc<T> {
     #[inline]
     #[must_use]
     pub fn clone_if(this: &Self, generation: &Generation, seen: Seen) -> Option<Self> {
-        // SAFETY: the lease is the caller's own, the header lives while `this` does, which is a reference, and generations
-        // count nothing.
-        let is_same = unsafe {
-            COLLECTOR.add_if(
-                barrier::mode(),
-                lease::mine(),
-                &this.header().strong,
-                || generation.is(seen),
-                |is_same| *is_same,
-            )
-        };
-        (is_same == Some(true)).then(|| Self {
-            header: this.header,
-            value: this.value,
-            owns: PhantomData,
-        })
+        let (strong, is_hot) = (this.strong(), this.header.is_hot());
+        if is_hot || strong.is_hot() {
+            let look = || (generation.is(seen), is_hot || strong.is_hot());
+            let accepts = |found: &(bool, bool)| *found == (true, true);
+            let (mode, lease) = (barrier::mode(), lease::mine());
+            // SAFETY: the lease is the caller's own, the header lives while `this` does, generations count nothing, and where there is
+            // no share this reference is cold and the count not hot.
+            match unsafe { COLLECTOR.add_if(mode, lease, strong, look, accepts) } {
+                Some((true, true)) => return Some(this.another(true)),
+                Some((false, _)) => return None,
+                // Not hot any more, or ordinary.
+                Some((true, false)) | None => {}
+            }
+        }
+        let is_hot = strong.add_cold_if(|| generation.is(seen))?;
+        Some(this.another(is_hot))
     }
 
     /// Returns whether both lead to the same value.
     #[must_use]
     pub fn ptr_eq(this: &Self, other: &Self) -> bool {
-        this.header == other.header
+        this.header.is_of(other.header)
     }
 
     /// Where the value lies. Valid while there is a `CoreArc` to it.
@@ -335,7 +430,7 @@ impl<T: ?Sized + Send + Sync> From<Box<T>> for CoreArc<T> {
         unsafe {
             Header::set_object(&raw mut (*boxed).header, boxed.cast());
             Self {
-                header: NonNull::new_unchecked((&raw mut (*boxed).header).cast()),
+                header: Tagged::cold(NonNull::new_unchecked(&raw mut (*boxed).header)),
                 value,
                 owns: PhantomData,
             }
@@ -366,12 +461,8 @@ impl<T: ?Sized + Send + Sync> Clone for CoreArc<T> {
     #[inline]
     fn clone(&self) -> Self {
         // SAFETY: `self` is a reference that the count counts.
-        unsafe { take_one(&self.header().strong) };
-        Self {
-            header: self.header,
-            value: self.value,
-            owns: PhantomData,
-        }
+        let is_hot = unsafe { take_one(self.strong(), self.header.is_hot()) };
+        self.another(is_hot)
     }
 }
 
@@ -380,7 +471,7 @@ impl<T: ?Sized + Send + Sync> Drop for CoreArc<T> {
     #[inline]
     fn drop(&mut self) {
         // SAFETY: `self` is a reference that the count counts, and is gone.
-        unsafe { give_up(NonNull::from(&self.header.as_ref().strong)) };
+        unsafe { give_up(NonNull::from(self.strong()), self.header.is_hot()) };
     }
 }
 
@@ -477,7 +568,7 @@ impl<T: ?Sized + Hash + Send + Sync> Hash for CoreArc<T> {
 /// assert!(weak.upgrade().is_none());
 /// ```
 pub struct CoreWeak<T: ?Sized + Send + Sync + 'static> {
-    header: NonNull<Header>,
+    header: Tagged,
     value: NonNull<T>,
 }
 
@@ -498,12 +589,16 @@ impl<T: ?Sized + Send + Sync> CoreWeak<T> {
     /// are [fences](crate::cpu::barrier::BarrierMode::Fence), one of them.
     #[must_use]
     pub fn upgrade(&self) -> Option<CoreArc<T>> {
-        // SAFETY: the lease is the caller's own, and the header lives while `self` does.
-        let added = unsafe {
-            COLLECTOR.add_if_live(barrier::mode(), lease::mine(), &self.header.as_ref().strong)
+        // SAFETY: the header lives while `self` does.
+        let strong = unsafe { &self.header.get().strong };
+        // SAFETY: as above.
+        let is_hot = if strong.is_hot() && unsafe { take_one_if_hot(strong) } {
+            true
+        } else {
+            strong.add_unless_zero()?
         };
-        added.then(|| CoreArc {
-            header: self.header,
+        Some(CoreArc {
+            header: self.header.but(is_hot),
             value: self.value,
             owns: PhantomData,
         })
@@ -512,7 +607,7 @@ impl<T: ?Sized + Send + Sync> CoreWeak<T> {
     /// Returns whether both lead to the same value.
     #[must_use]
     pub fn ptr_eq(&self, other: &Self) -> bool {
-        self.header == other.header
+        self.header.is_of(other.header)
     }
 }
 
@@ -520,10 +615,10 @@ impl<T: ?Sized + Send + Sync> Clone for CoreWeak<T> {
     /// Another weak reference. *Progress* and *cost:* as the clone of a [`CoreArc`].
     #[inline]
     fn clone(&self) -> Self {
-        // SAFETY: `self` is a reference that the count counts.
-        unsafe { take_one(&self.header.as_ref().weak) };
+        // SAFETY: `self` is a reference that the count counts, and keeps the header.
+        let is_hot = unsafe { take_one(&self.header.get().weak, self.header.is_hot()) };
         Self {
-            header: self.header,
+            header: self.header.but(is_hot),
             value: self.value,
         }
     }
@@ -533,7 +628,7 @@ impl<T: ?Sized + Send + Sync> Drop for CoreWeak<T> {
     #[inline]
     fn drop(&mut self) {
         // SAFETY: `self` is a reference that the count counts, and is gone.
-        unsafe { give_up(NonNull::from(&self.header.as_ref().weak)) };
+        unsafe { give_up(NonNull::from(&self.header.get().weak), self.header.is_hot()) };
     }
 }
 

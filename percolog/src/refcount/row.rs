@@ -154,11 +154,12 @@ impl Row {
     }
 
     /// Adds 1 if `accepts` says so, to what `look` sees once it is there: what it sees is of a moment at which whoever counts
-    /// finds the 1, or is yet to put up whatever `look` would see. Returns that; or nothing, if the count is ordinary and zero.
+    /// finds the 1, or is yet to put up whatever `look` would see. Returns that; or nothing, if the count is ordinary: then nothing
+    /// happened.
     ///
     /// # Safety
     /// The caller owns the row, the count is not freed before this returns, and the two functions do not come back here. If
-    /// the caller has no reference, `accepts` does not change its mind about an ordinary count while a row is owned.
+    /// the caller has no hot reference, `accepts` says no where there is no share.
     #[inline(always)]
     pub(super) unsafe fn add_if<S>(
         &self,
@@ -170,12 +171,10 @@ impl Row {
     ) -> Option<S> {
         // SAFETY: the caller owns the row, and nothing below comes back here.
         let _owned = unsafe { self.lock.own(mode) };
-        let Some((way, word)) = self.way_of(count, candidates) else {
-            return count.add_ordinary_if(look, accepts);
-        };
+        let (way, word) = self.way_of(count, candidates)?;
         let with = next(word, 1);
         way.word.store(with, Ordering::Release);
-        // Pairs with the heavy barriers in `Collector::check` and `Collector::exactly`: whoever is about to count sees what
+        // Pairs with the heavy barriers in `Collector::check` and `Collector::with_all_rows`: whoever is about to count sees what
         // was added, or this sees what that thread has put up.
         barrier::light(mode);
         let seen = look();

@@ -8,9 +8,10 @@ use super::collector::{Collector, Round};
 use super::count::{Count, Then};
 use super::row::LEAST_WEIGHT;
 use crate::cpu::process::{self, AroundForks};
-use crate::cpu::{barrier, lease};
+use crate::cpu::{self, barrier, lease};
 use crate::reclaim::contain;
-use crate::sync::global::{AtomicU8, AtomicU64, Ordering};
+use crate::sync::Isolated;
+use crate::sync::global::{AtomicU64, Ordering};
 
 /// All counts of the process.
 pub(super) static COLLECTOR: Collector = Collector::new(|| process::around_forks(&AROUND_FORKS));
@@ -27,8 +28,8 @@ static AROUND_FORKS: AroundForks = AroundForks {
 /// Destructors that panicked.
 static PANICS: AtomicU64 = AtomicU64::new(0);
 
-/// Values that were destroyed.
-static DESTROYED: AtomicU64 = AtomicU64::new(0);
+/// Values that were destroyed, by where: an atomic of all threads would be what clones and drops do without.
+static DESTROYED: [Isolated<AtomicU64>; 16] = [const { Isolated::new(AtomicU64::new(0)) }; 16];
 
 /// What every object begins with.
 #[repr(C)]
@@ -37,8 +38,6 @@ pub(super) struct Header {
     pub(super) strong: Count,
     /// Of `CoreWeak`s, and one for all `CoreArc`s together. The header is freed at zero.
     pub(super) weak: Count,
-    /// 1: the value was moved out.
-    pub(super) taken: AtomicU8,
 }
 
 /// A value beside its counts.
@@ -61,7 +60,6 @@ impl Header {
         Self {
             strong: Count::one(strong, weight),
             weak: Count::one(weak, LEAST_WEIGHT),
-            taken: AtomicU8::new(0),
         }
     }
 
@@ -86,10 +84,7 @@ impl Header {
         free_empty: impl FnOnce(),
     ) -> usize {
         // SAFETY: the header lives as long as its weak count, of which one is given up below.
-        let taken = unsafe { &raw const (*this.as_ptr()).taken };
-        // Relaxed: written before the reference of who took it was given up, and who found the count zero acquired that.
-        // SAFETY: as above.
-        let is_there = unsafe { (*taken).load(Ordering::Relaxed) } == 0;
+        let is_there = !unsafe { this.as_ref() }.strong.is_taken();
         if is_there {
             let mut drop_value = Some(drop_value);
             let panics = contain(|| {
@@ -99,12 +94,13 @@ impl Header {
             });
             // Relaxed: numbers for people.
             PANICS.fetch_add(panics, Ordering::Relaxed);
-            DESTROYED.fetch_add(1, Ordering::Relaxed);
+            let here = cpu::current().index() % DESTROYED.len();
+            DESTROYED[here].fetch_add(1, Ordering::Relaxed);
         } else {
             free_empty();
         }
-        // SAFETY: the one weak reference of all strong ones. A field's address is not null.
-        unsafe { give_up(NonNull::new_unchecked(&raw mut (*this.as_ptr()).weak)) };
+        // SAFETY: the one weak reference of all strong ones, which is cold. A field's address is not null.
+        unsafe { give_up(NonNull::new_unchecked(&raw mut (*this.as_ptr()).weak), false) };
         usize::from(is_there)
     }
 }
@@ -156,21 +152,46 @@ pub(super) unsafe fn free_boxed<T: ?Sized>(object: *mut u8) -> usize {
     0
 }
 
+/// Makes a reference out of one. Returns whether it is hot.
+///
 /// # Safety
-/// The caller has a reference that the count counts.
+/// The caller has a reference that the count counts, which is hot or not as it says.
 #[inline(always)]
-pub(super) unsafe fn take_one(count: &Count) {
-    // SAFETY: the lease is the caller's own; its promise. Making one leaves nothing to do.
-    let _ = unsafe { COLLECTOR.add(barrier::mode(), lease::mine(), count, 1) };
+pub(super) unsafe fn take_one(count: &Count, is_hot: bool) -> bool {
+    if is_hot {
+        // SAFETY: the lease is the caller's own; its promise. Making one leaves nothing to do.
+        let _ = unsafe { COLLECTOR.add(barrier::mode(), lease::mine(), count, 1) };
+        return true;
+    }
+    // SAFETY: the count is there as long as the caller's reference.
+    if count.is_hot() && unsafe { take_one_if_hot(count) } {
+        return true;
+    }
+    count.add_cold().is_err_and(|before| count.attend(before))
+}
+
+/// Makes a hot reference where there are some. Returns whether it did.
+///
+/// # Safety
+/// The count is not freed meanwhile.
+#[inline(never)]
+pub(super) unsafe fn take_one_if_hot(count: &Count) -> bool {
+    // SAFETY: the lease is the caller's own; its promise.
+    unsafe { COLLECTOR.add_if_hot(barrier::mode(), lease::mine(), count) }
 }
 
 /// # Safety
-/// The caller has a reference that the count counts, and does not use it again.
+/// The caller has a reference that the count counts, which is hot or not as it says, and does not use it again.
 #[inline(always)]
-pub(super) unsafe fn give_up(count: NonNull<Count>) {
-    let mode = barrier::mode();
-    // SAFETY: the lease is the caller's own; its promise, by which the count is there until its reference is given up.
-    let then = unsafe { COLLECTOR.add(mode, lease::mine(), count.as_ref(), -1) };
+pub(super) unsafe fn give_up(count: NonNull<Count>, is_hot: bool) {
+    // SAFETY: the count is there until the caller's reference is given up.
+    let alive = unsafe { count.as_ref() };
+    let then = if is_hot {
+        // SAFETY: the lease is the caller's own; its promise.
+        unsafe { COLLECTOR.add(barrier::mode(), lease::mine(), alive, -1) }
+    } else {
+        alive.drop_cold()
+    };
     if then != Then::Nothing {
         // SAFETY: that is left to do for this count.
         unsafe { go_on(then, count) };
@@ -182,7 +203,7 @@ pub(super) unsafe fn give_up(count: NonNull<Count>) {
 #[cold]
 unsafe fn go_on(then: Then, count: NonNull<Count>) {
     if then == Then::Die {
-        // SAFETY: an ordinary count that is zero: no row has anything for it, and nobody can make a reference any more.
+        // SAFETY: the word is zero, so no row has anything for it, and nobody can make a reference any more.
         unsafe { Count::die(count) };
     } else {
         bury(COLLECTOR.round(barrier::mode()));
@@ -199,8 +220,8 @@ fn bury(round: Round) -> (usize, usize) {
     (round.dead.len(), values)
 }
 
-/// Destroys every value of which the last [`CoreArc`](super::CoreArc) was dropped before this call, unless another thread is destroying
-/// it already. Returns how many values it destroyed.
+/// Destroys every [hot](super::CoreArc#cold-and-hot) value of which the last [`CoreArc`](super::CoreArc) was dropped before this call, unless
+/// another thread is destroying it already. Returns how many values it destroyed. Cold ones are gone already.
 ///
 /// Values of which the last reference is dropped by a destructor that runs here are destroyed too.
 ///
@@ -239,7 +260,7 @@ pub fn stats() -> RefcountStats {
     // Relaxed: numbers for people.
     RefcountStats {
         rounds: COLLECTOR.rounds(),
-        destroyed: DESTROYED.load(Ordering::Relaxed),
+        destroyed: DESTROYED.iter().map(|of| of.load(Ordering::Relaxed)).sum(),
         panics: PANICS.load(Ordering::Relaxed),
     }
 }
@@ -251,7 +272,7 @@ mod tests {
     #[cfg(target_pointer_width = "64")]
     #[test]
     fn counts_take_what_the_documentation_says() {
-        assert_eq!(size_of::<Header>(), 104);
-        assert_eq!(size_of::<Inline<u64>>(), 112);
+        assert_eq!(size_of::<Header>(), 112);
+        assert_eq!(size_of::<Inline<u64>>(), 120);
     }
 }
