@@ -239,6 +239,19 @@ impl Collector {
                 == Some(true)
     }
 
+    /// Somebody has dropped the last cold reference of a count that is hot. Returns whether it is to look.
+    ///
+    /// # Safety
+    /// The caller holds the lease, or has none.
+    pub(super) unsafe fn charge(&self, mode: BarrierMode, lease: Option<usize>) -> Then {
+        match lease {
+            // SAFETY: the caller's promise.
+            Some(lease) => unsafe { self.row(lease).charge(mode) },
+            // SAFETY: `in_common` lends the row to one thread at a time.
+            None => self.in_common(|row| unsafe { row.charge(mode) }),
+        }
+    }
+
     #[inline(always)]
     fn row(&self, at: usize) -> &Row {
         // Acquire pairs with the Release in `make_row`: the row is initialized.
@@ -311,7 +324,7 @@ impl Collector {
         match self.check(mode, &candidates) {
             Ok(zero) => {
                 for (candidate, is_zero) in candidates.iter().zip(zero) {
-                    if !is_zero {
+                    if !of(candidate).is_cooling(is_zero) {
                         self.keep(of(candidate));
                     } else if of(candidate).end_hot(false) == Then::Die {
                         round.dead.push(*candidate);

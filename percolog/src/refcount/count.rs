@@ -40,22 +40,27 @@ const ORDINARY: u32 = 3;
 /// Nobody has a reference, and the value was moved out.
 const TAKEN: u32 = 4;
 
-/// A cold clone. They are counted so that some are looked at: see [`Count::attend`].
-const TICK: u64 = 1;
-const TICKS: u64 = (1 << 22) - 1;
-/// What is set once it is time to look: one clone of 256.
-const DUE: u64 = TICKS & !0xff;
-/// Somebody looks whether it is the only reference; who adds one meanwhile takes this away.
-const LOCKED: u64 = 1 << 22;
 /// It never becomes hot.
-const FIXED: u64 = 1 << 23;
-/// The share of all hot references.
-const SHARE: u64 = 1 << 24;
-/// A cold reference.
-const ONE: u64 = 1 << 25;
-const ALL: u32 = ONE.trailing_zeros();
-/// More references than there is memory for; they were forgotten.
-const TOO_MANY: u64 = 1 << 63;
+const FIXED: u64 = 1;
+/// Somebody looks whether it is the only reference; who adds one meanwhile takes this away.
+const LOCKED: u64 = 1 << 1;
+/// One of the references is the share of all hot ones.
+const SHARE: u64 = 1 << 2;
+/// A reference. The word has one less than there are: none makes it negative, which the processor notices by itself.
+const ONE: u64 = 1 << ALL;
+const ALL: u32 = 3;
+
+/// Whether this is the word of one reference, which is cold.
+const fn is_one(word: u64) -> bool {
+    word & !(FIXED | LOCKED) == 0
+}
+
+const fn is_zero(word: u64) -> bool {
+    (word as i64) < 0
+}
+
+/// The most weight in KiB, beyond any budget.
+const MOST: u32 = u16::MAX as u32;
 
 /// What is left to do for who has added to a count.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -64,6 +69,8 @@ pub(super) enum Then {
     Nothing,
     /// Much was dropped: look for what is dead.
     Look,
+    /// The share is left: a round finds whether that is all.
+    Wait,
     /// It was the last reference: the caller lets the count [die](Count::die).
     Die,
 }
@@ -72,7 +79,7 @@ pub(super) enum Then {
 #[derive(Debug)]
 #[repr(C)]
 pub(super) struct Count {
-    /// Cold references, the share, and how many clones there were.
+    /// How many cold references there are, and whether there is a share of hot ones.
     word: AtomicU64,
     /// Beside the word, of which a load would wait for the last update.
     state: AtomicU32,
@@ -81,8 +88,8 @@ pub(super) struct Count {
     central: AtomicI64,
     /// 1: it is among the candidates, or was found to be zero.
     queued: AtomicU32,
-    /// What the death of this one takes from the budget of a row.
-    pub(super) weight: u32,
+    /// What the death of this one takes from the budget of a row, in KiB.
+    weight: u16,
     /// The next candidate.
     next: AtomicPtr<Count>,
     /// What is done when the count is zero, and with what.
@@ -107,17 +114,22 @@ impl Count {
         /// A count of one, which is cold.
         pub(super) const fn one(dead: Dead, weight: u32) -> Self {
             Self {
-                word: AtomicU64::new(ONE),
+                word: AtomicU64::new(0),
                 state: AtomicU32::new(COLD),
                 heat: Heat::new(),
                 central: AtomicI64::new(1),
                 queued: AtomicU32::new(0),
-                weight,
+                weight: if weight > MOST << 10 { MOST as u16 } else { weight.div_ceil(1 << 10) as u16 },
                 next: AtomicPtr::new(ptr::null_mut()),
                 dead,
                 object: ptr::null_mut(),
             }
         }
+    }
+
+    /// What the death of this one takes from the budget of a row.
+    pub(super) fn weight(&self) -> u32 {
+        u32::from(self.weight) << 10
     }
 
     /// Says what it counts the references of. Before it is shared.
@@ -131,39 +143,24 @@ impl Count {
         ptr::from_ref(self).cast_mut()
     }
 
-    /// Adds a cold reference. Returns whether [`attend`](Self::attend) is to be called, and with what.
+    /// Adds a cold reference. Returns whether it is hot now.
     ///
     /// The caller has a reference.
     #[inline(always)]
-    pub(super) fn add_cold(&self) -> Result<(), u64> {
+    pub(super) fn add_cold(&self) -> bool {
+        let is_due = self.heat.tick();
         // Relaxed, as in `Arc`: who has a reference hands on what it knows with it.
-        Self::look_at(self.word.fetch_add(ONE + TICK, Ordering::Relaxed))
-    }
-
-    #[inline(always)]
-    fn look_at(before: u64) -> Result<(), u64> {
-        if before & (TOO_MANY | LOCKED | DUE) == 0 {
-            Ok(())
-        } else {
-            Err(before)
-        }
-    }
-
-    /// Does what an addition of a cold reference has found to be done. Returns whether that reference is hot now.
-    #[cold]
-    pub(super) fn attend(&self, before: u64) -> bool {
-        if before & TOO_MANY != 0 {
+        if is_zero(self.word.fetch_add(ONE, Ordering::Relaxed).wrapping_add(ONE)) {
+            // More than there is memory for: they were forgotten.
             std::process::abort();
         }
-        if before & LOCKED != 0 {
-            // Relaxed: see `is_one_while`, of which the exchange fails from here on.
-            self.word.fetch_and(!LOCKED, Ordering::Relaxed);
-        }
-        if before & DUE == 0 {
-            return false;
-        }
-        // Relaxed: ticks are counted for nobody else.
-        self.word.fetch_and(!TICKS, Ordering::Relaxed);
+        is_due && self.note()
+    }
+
+    /// Notes a clone, one of many. Returns whether it is hot now.
+    #[cold]
+    #[inline(never)]
+    fn note(&self) -> bool {
         self.heat.is_contended() && self.become_hot()
     }
 
@@ -173,29 +170,31 @@ impl Count {
     /// The caller has a reference.
     pub(super) fn add_cold_if(&self, accepts: impl FnOnce() -> bool) -> Option<bool> {
         // Acquire pairs with the Release in `cold`: if that comes first, what its caller has changed is seen below.
-        let before = self.word.fetch_add(ONE + TICK, Ordering::Acquire);
+        if is_zero(self.word.fetch_add(ONE, Ordering::Acquire).wrapping_add(ONE)) {
+            std::process::abort();
+        }
         if !accepts() {
             // Never the last: the caller has a reference. Release: as in `drop_cold`.
             self.word.fetch_sub(ONE, Ordering::Release);
             return None;
         }
-        Some(Self::look_at(before).is_err_and(|before| self.attend(before)))
+        Some(self.heat.tick() && self.note())
     }
 
     /// Adds a cold reference for who has none, unless there is none at all. Returns whether it is hot now.
     pub(super) fn add_unless_zero(&self) -> Option<bool> {
         // Relaxed: the exchange says whether it was so.
         let mut now = self.word.load(Ordering::Relaxed);
-        while now >= SHARE {
+        while !is_zero(now) {
             // Acquire pairs with the Release of whoever gave up a reference: what it did to the value is seen.
             let added = self.word.compare_exchange_weak(
                 now,
-                now + ONE + TICK,
+                now + ONE,
                 Ordering::Acquire,
                 Ordering::Relaxed,
             );
             match added {
-                Ok(_) => return Some(Self::look_at(now).is_err_and(|now| self.attend(now))),
+                Ok(_) => return Some(self.heat.tick() && self.note()),
                 Err(other) => now = other,
             }
         }
@@ -206,13 +205,33 @@ impl Count {
     /// after this.
     #[inline(always)]
     pub(super) fn drop_cold(&self) -> Then {
+        // Relaxed: it decides who looks for the share. Who makes the count hot just now gives up a hot one later, which is noticed.
+        if self.state.load(Ordering::Relaxed) != COLD {
+            return self.drop_beside_share();
+        }
         // Release pairs with the Acquire in `acquire`: what the caller did to the value comes before what is done at zero.
         let before = self.word.fetch_sub(ONE, Ordering::Release);
-        if before >> (ALL - 1) != ONE >> (ALL - 1) {
+        if !is_zero(before.wrapping_sub(ONE)) {
             return Then::Nothing;
         }
         self.acquire();
         Then::Die
+    }
+
+    #[inline(never)]
+    fn drop_beside_share(&self) -> Then {
+        // Release: as in `drop_cold`.
+        let before = self.word.fetch_sub(ONE, Ordering::Release);
+        let left = before.wrapping_sub(ONE);
+        if is_zero(left) {
+            self.acquire();
+            return Then::Die;
+        }
+        if left < ONE && left & SHARE != 0 {
+            Then::Wait
+        } else {
+            Then::Nothing
+        }
     }
 
     /// The word is zero: all that was done by who had references comes before what follows.
@@ -231,7 +250,7 @@ impl Count {
             // a reference that is there no more.
             let taken = self.word.compare_exchange_weak(
                 now,
-                now - ONE + SHARE,
+                now | SHARE,
                 Ordering::AcqRel,
                 Ordering::Relaxed,
             );
@@ -266,6 +285,15 @@ impl Count {
         self.word.load(Ordering::Acquire) & SHARE != 0
     }
 
+    /// Whether the share is to be given up, after a check that found no hot reference or may have missed one. What somebody has a cold
+    /// reference of may be about to be cloned again, and stays hot for some rounds. For the collector.
+    pub(super) fn is_cooling(&self, is_zero: bool) -> bool {
+        // Relaxed: a hint. Who drops the last cold reference now leaves it to a later round, which finds it.
+        let has_cold = self.word.load(Ordering::Relaxed) >= ONE;
+        let is_idle = self.heat.is_idle(is_zero);
+        is_zero && (is_idle || !has_cold)
+    }
+
     /// There is no hot reference, and the share is given up, or becomes a cold reference for the one that there was. Returns what is left to do.
     ///
     /// The caller holds `collecting`, and has taken the count off the list of candidates; and there is a share. After this the count
@@ -276,12 +304,10 @@ impl Count {
         self.queued.store(0, Ordering::Relaxed);
         // Release: who finds it cold finds what was done before.
         self.state.store(COLD, Ordering::Release);
-        let cold = if becomes_cold { ONE } else { 0 };
+        let given_up = if becomes_cold { SHARE } else { SHARE + ONE };
         // Release: as in `drop_cold`, for all who had hot references: the collector has acquired what they did.
-        let before = self
-            .word
-            .fetch_add(cold.wrapping_sub(SHARE), Ordering::Release);
-        if becomes_cold || before >= ONE {
+        let before = self.word.fetch_sub(given_up, Ordering::Release);
+        if !is_zero(before.wrapping_sub(given_up)) {
             return Then::Nothing;
         }
         self.acquire();
@@ -293,23 +319,24 @@ impl Count {
     pub(super) fn cold(&self) -> (i64, bool) {
         // Release pairs with the Acquire in `add_cold_if`: it is an exchange for that. Acquire: as in `has_share`.
         let word = self.word.fetch_add(0, Ordering::AcqRel);
-        ((word >> ALL) as i64, word & SHARE != 0)
+        let has_share = word & SHARE != 0;
+        ((word as i64 >> ALL) + i64::from(!has_share), has_share)
     }
 
     /// Whether the caller's reference, a cold one, is the only one.
     pub(super) fn is_one(&self) -> bool {
         // Acquire pairs with the Release of who gave up the others.
-        self.word.load(Ordering::Acquire) >> (ALL - 1) == ONE >> (ALL - 1)
+        is_one(self.word.load(Ordering::Acquire))
     }
 
     /// Gives up the caller's reference, a cold one, if it is the only one. Returns whether it did: then nobody gets another one.
     pub(super) fn take(&self) -> bool {
-        let mut now = ONE;
-        while now >> (ALL - 1) == ONE >> (ALL - 1) {
+        let mut now = 0;
+        while is_one(now) {
             // Acquire pairs with the Release of who gave up the others.
             let taken = self.word.compare_exchange_weak(
                 now,
-                now - ONE,
+                now.wrapping_sub(ONE),
                 Ordering::Acquire,
                 Ordering::Relaxed,
             );
@@ -333,10 +360,10 @@ impl Count {
 
     /// Whether there is just one reference and `also` says so while nobody adds another one.
     ///
-    /// Whoever can add one while this looks has something else that `also` finds, until it is done with that.
+    /// Whoever can add one while this looks has something else that `also` finds, until it has [said so](Self::unlock).
     pub(super) fn is_one_while(&self, also: impl FnOnce() -> bool) -> bool {
-        let mut now = ONE;
-        while now >> (ALL - 1) == ONE >> (ALL - 1) {
+        let mut now = 0;
+        while is_one(now) {
             // Acquire pairs with the Release of who gave up the others.
             let locked = self.word.compare_exchange_weak(
                 now,
@@ -346,8 +373,9 @@ impl Count {
             );
             match locked {
                 Ok(_) => {
-                    // Fails for who has added one, which takes `LOCKED` away before it goes on: whoever finds with `also` what
-                    // that thread has done then finds this. So nobody waits for anybody.
+                    // The exchange fails if somebody has added one, also if that is gone: whoever adds one takes `LOCKED` away
+                    // before it gives up what `also` looks for. So nobody waits for anybody, and what is left of this by a thread
+                    // that a fork has left behind keeps nobody out.
                     // Relaxed, both: nothing is handed on.
                     return also()
                         && self
@@ -364,6 +392,15 @@ impl Count {
             }
         }
         false
+    }
+
+    /// Somebody has added a reference who has something else for it: see [`is_one_while`](Self::is_one_while).
+    pub(super) fn unlock(&self) {
+        // Relaxed, both: what was added comes before this on the same word. Who finds with Acquire what the caller gives up
+        // afterwards finds this too.
+        if self.word.load(Ordering::Relaxed) & LOCKED != 0 {
+            self.word.fetch_and(!LOCKED, Ordering::Relaxed);
+        }
     }
 
     /// What has been added up of hot references.
@@ -456,7 +493,7 @@ impl Count {
         // Release: whoever finds the word zero later finds what the owners of all rows did before they gave their part. (No
         // number that is negative comes here: the caller has a reference.)
         self.word.fetch_add(
-            (hot as u64).wrapping_mul(ONE).wrapping_sub(SHARE) + FIXED,
+            (hot as u64).wrapping_sub(1).wrapping_mul(ONE).wrapping_sub(SHARE - FIXED),
             Ordering::Release,
         );
     }
@@ -467,10 +504,8 @@ impl Count {
         if one < 0 {
             return self.drop_cold();
         }
-        if let Err(before) = self.add_cold() {
-            // Never hot.
-            self.attend(before);
-        }
+        // Never hot.
+        self.add_cold();
         Then::Nothing
     }
 

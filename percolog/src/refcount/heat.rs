@@ -1,15 +1,19 @@
-//! Whether the clones of a count come from several cores, quickly one after the other.
+//! When a count becomes hot, and when it is cold again: whether its clones come from several cores, quickly one after the other.
 
 #[cfg(not(percolog_loom))]
 use crate::cpu::{self, clock};
-use crate::sync::global::AtomicU32;
+use crate::sync::global::{AtomicU8, AtomicU32};
 #[cfg(not(percolog_loom))]
 use crate::sync::global::Ordering;
 
-/// What some of the clones have noted, for those that come later: `score`, `core` and `time`, as far as there are bits. Notes that
-/// are lost or mixed up make a count hot a little sooner or later.
+/// While it is cold, what some of the clones have noted, for those that come later: `score`, `core` and `time`, as far as there are bits. Notes that
+/// are lost or mixed up make a count hot a little sooner or later. While it is hot, `score` says how many rounds have found it idle.
 #[derive(Debug)]
-pub(super) struct Heat(AtomicU32);
+pub(super) struct Heat {
+    noted: AtomicU32,
+    /// Clones, while they are cold, and not of all threads each: not updated atomically, so that it costs nothing beside the count.
+    clones: AtomicU8,
+}
 
 #[cfg(not(percolog_loom))]
 const SCORE: u32 = 26;
@@ -25,6 +29,10 @@ const CHANGE: u32 = 4;
 #[cfg(not(percolog_loom))]
 const CONTENDED: u32 = 1 << 6;
 
+/// So many rounds have to find no hot reference until a count with a cold one is cold.
+#[cfg(not(percolog_loom))]
+const IDLE: u32 = 16;
+
 /// The clock's ticks in a unit of time, by their binary logarithm.
 #[cfg(not(percolog_loom))]
 const UNIT: u32 = 14;
@@ -35,7 +43,21 @@ const LONG: u32 = 40;
 
 impl Heat {
     pub(super) const fn new() -> Self {
-        Self(AtomicU32::new(0))
+        Self { noted: AtomicU32::new(0), clones: AtomicU8::new(0) }
+    }
+
+    /// Counts a clone. Returns whether it is one of those to be noted.
+    #[inline(always)]
+    pub(super) fn tick(&self) -> bool {
+        #[cfg(percolog_loom)]
+        return false;
+        #[cfg(not(percolog_loom))]
+        {
+            // Relaxed, both: a hint.
+            let clones = self.clones.load(Ordering::Relaxed).wrapping_add(1);
+            self.clones.store(clones, Ordering::Relaxed);
+            clones == 0
+        }
     }
 
     /// Notes a clone, one of some hundred. Returns whether there is contention.
@@ -44,7 +66,7 @@ impl Heat {
         let core = cpu::current().index() as u32 & ((1 << (SCORE - CORE)) - 1);
         let time = (clock::stamp() >> UNIT) as u32 & TIME;
         // Relaxed, as the store: a hint.
-        let noted = self.0.load(Ordering::Relaxed);
+        let noted = self.noted.load(Ordering::Relaxed);
         let (score, last) = (noted >> SCORE, noted >> CORE & ((1 << (SCORE - CORE)) - 1));
         let score = if time.wrapping_sub(noted) & TIME > LONG {
             0
@@ -55,9 +77,28 @@ impl Heat {
         };
         let is_contended = score >= CONTENDED;
         let score = if is_contended { 0 } else { score };
-        self.0
+        self.noted
             .store(score << SCORE | core << CORE | time, Ordering::Relaxed);
         is_contended
+    }
+
+    /// Notes what a round has found of a count that is hot. Returns whether it was idle for many.
+    #[cfg(not(percolog_loom))]
+    pub(super) fn is_idle(&self, is_idle: bool) -> bool {
+        // Relaxed, as the store: one thread at a time has the rounds, and what clones note besides is a hint.
+        let noted = self.noted.load(Ordering::Relaxed);
+        let score = if is_idle { (noted >> SCORE) + 1 } else { 0 };
+        let was_idle = score >= IDLE;
+        let score = if was_idle { 0 } else { score };
+        self.noted
+            .store(score << SCORE | noted & ((1 << SCORE) - 1), Ordering::Relaxed);
+        was_idle
+    }
+
+    /// In models at once.
+    #[cfg(percolog_loom)]
+    pub(super) fn is_idle(&self, is_idle: bool) -> bool {
+        is_idle
     }
 
     /// Models say themselves what becomes hot.

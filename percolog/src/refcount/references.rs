@@ -254,6 +254,7 @@ impl<T: ?Sized + Send + Sync> CoreArc<T> {
         let weak = &this.header().weak;
         // SAFETY: all strong references together have a weak one, which is cold.
         let is_hot = unsafe { take_one(weak, false) };
+        weak.unlock();
         CoreWeak {
             // What many threads have, many have weakly.
             header: (this.header).but(is_hot || this.header.is_hot() && weak.become_hot()),

@@ -21,6 +21,9 @@ pub(super) const BUDGET: i64 = 4 << 20;
 /// What an object takes from the budget at least: 4096 small ones are one budget.
 pub(super) const LEAST_WEIGHT: u32 = 1024;
 
+/// What is taken from the budget for a value of which nobody can say how large it is: the cold reference was given up.
+const LAST_COLD_WEIGHT: u32 = 64 << 10;
+
 /// A place for one count.
 ///
 /// Both words are written by one thread at a time, who has the row, and read by the collector at any time. `word` is
@@ -144,13 +147,25 @@ impl Row {
             return Then::Nothing;
         }
         // Only what takes more away than this row has added can be the last: see `collector`.
-        let budget = owned.get();
-        *budget -= i64::from(count.weight);
+        Self::spend(owned.get(), count.weight())
+    }
+
+    fn spend(budget: &mut i64, weight: u32) -> Then {
+        *budget -= i64::from(weight);
         if *budget > 0 {
             return Then::Nothing;
         }
         *budget = BUDGET;
         Then::Look
+    }
+
+    /// Takes from the budget what a cold reference costs that was the last one of a hot count.
+    ///
+    /// # Safety
+    /// The caller owns the row.
+    pub(super) unsafe fn charge(&self, mode: BarrierMode) -> Then {
+        // SAFETY: the caller owns the row.
+        Self::spend(unsafe { self.lock.own(mode) }.get(), LAST_COLD_WEIGHT)
     }
 
     /// Adds 1 if `accepts` says so, to what `look` sees once it is there: what it sees is of a moment at which whoever counts

@@ -99,7 +99,8 @@ impl Header {
         } else {
             free_empty();
         }
-        // SAFETY: the one weak reference of all strong ones, which is cold. A field's address is not null.
+        // The one weak reference of all strong ones, which is cold.
+        // SAFETY: it was there until now. A field's address is not null.
         unsafe { give_up(NonNull::new_unchecked(&raw mut (*this.as_ptr()).weak), false) };
         usize::from(is_there)
     }
@@ -158,16 +159,23 @@ pub(super) unsafe fn free_boxed<T: ?Sized>(object: *mut u8) -> usize {
 /// The caller has a reference that the count counts, which is hot or not as it says.
 #[inline(always)]
 pub(super) unsafe fn take_one(count: &Count, is_hot: bool) -> bool {
-    if is_hot {
-        // SAFETY: the lease is the caller's own; its promise. Making one leaves nothing to do.
-        let _ = unsafe { COLLECTOR.add(barrier::mode(), lease::mine(), count, 1) };
+    // SAFETY: its promise. The count is there as long as its reference.
+    if is_hot || count.is_hot() && unsafe { take_one_if_hot(count) } {
+        if is_hot {
+            // SAFETY: the caller has a hot one.
+            unsafe { take_one_hot(count) };
+        }
         return true;
     }
-    // SAFETY: the count is there as long as the caller's reference.
-    if count.is_hot() && unsafe { take_one_if_hot(count) } {
-        return true;
-    }
-    count.add_cold().is_err_and(|before| count.attend(before))
+    count.add_cold()
+}
+
+/// # Safety
+/// The caller has a hot reference of the count.
+#[inline(never)]
+unsafe fn take_one_hot(count: &Count) {
+    // SAFETY: the lease is the caller's own; its promise. Making one leaves nothing to do.
+    let _ = unsafe { COLLECTOR.add(barrier::mode(), lease::mine(), count, 1) };
 }
 
 /// Makes a hot reference where there are some. Returns whether it did.
@@ -184,14 +192,25 @@ pub(super) unsafe fn take_one_if_hot(count: &Count) -> bool {
 /// The caller has a reference that the count counts, which is hot or not as it says, and does not use it again.
 #[inline(always)]
 pub(super) unsafe fn give_up(count: NonNull<Count>, is_hot: bool) {
+    if is_hot {
+        // SAFETY: its promise.
+        return unsafe { give_up_hot(count) };
+    }
     // SAFETY: the count is there until the caller's reference is given up.
-    let alive = unsafe { count.as_ref() };
-    let then = if is_hot {
-        // SAFETY: the lease is the caller's own; its promise.
-        unsafe { COLLECTOR.add(barrier::mode(), lease::mine(), alive, -1) }
-    } else {
-        alive.drop_cold()
-    };
+    let then = unsafe { count.as_ref() }.drop_cold();
+    if then != Then::Nothing {
+        // SAFETY: that is left to do for this count.
+        unsafe { go_on(then, count) };
+    }
+}
+
+/// # Safety
+/// The caller has a hot reference of the count, and does not use it again.
+#[inline(never)]
+unsafe fn give_up_hot(count: NonNull<Count>) {
+    let (mode, lease) = (barrier::mode(), lease::mine());
+    // SAFETY: the lease is the caller's own; the count is there until the caller's reference is given up.
+    let then = unsafe { COLLECTOR.add(mode, lease, count.as_ref(), -1) };
     if then != Then::Nothing {
         // SAFETY: that is left to do for this count.
         unsafe { go_on(then, count) };
@@ -202,11 +221,13 @@ pub(super) unsafe fn give_up(count: NonNull<Count>, is_hot: bool) {
 /// The collector has left this to the caller, when a reference of the count was given up.
 #[cold]
 unsafe fn go_on(then: Then, count: NonNull<Count>) {
-    if then == Then::Die {
+    let mode = barrier::mode();
+    match then {
         // SAFETY: the word is zero, so no row has anything for it, and nobody can make a reference any more.
-        unsafe { Count::die(count) };
-    } else {
-        bury(COLLECTOR.round(barrier::mode()));
+        Then::Die => _ = unsafe { Count::die(count) },
+        // SAFETY: the lease is the caller's own.
+        Then::Wait if unsafe { COLLECTOR.charge(mode, lease::mine()) } == Then::Nothing => {}
+        _ => _ = bury(COLLECTOR.round(mode)),
     }
 }
 
