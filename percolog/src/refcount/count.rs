@@ -25,7 +25,7 @@
 
 use core::ptr::{self, NonNull};
 
-use super::heat::Heat;
+use super::heat::{Clones, Heat};
 use crate::sync::atomic::{AtomicI64, AtomicPtr, AtomicU32, AtomicU64, Ordering};
 use crate::sync::const_fn;
 
@@ -90,6 +90,7 @@ pub(super) struct Count {
     queued: AtomicU32,
     /// What the death of this one takes from the budget of a row, in KiB.
     weight: u16,
+    clones: Clones,
     /// The next candidate.
     next: AtomicPtr<Count>,
     /// What is done when the count is zero, and with what.
@@ -120,6 +121,7 @@ impl Count {
                 central: AtomicI64::new(1),
                 queued: AtomicU32::new(0),
                 weight: if weight > MOST << 10 { MOST as u16 } else { weight.div_ceil(1 << 10) as u16 },
+                clones: Clones::new(),
                 next: AtomicPtr::new(ptr::null_mut()),
                 dead,
                 object: ptr::null_mut(),
@@ -148,7 +150,7 @@ impl Count {
     /// The caller has a reference.
     #[inline(always)]
     pub(super) fn add_cold(&self) -> bool {
-        let is_due = self.heat.tick();
+        let is_due = self.clones.tick();
         // Relaxed, as in `Arc`: who has a reference hands on what it knows with it.
         if is_zero(self.word.fetch_add(ONE, Ordering::Relaxed).wrapping_add(ONE)) {
             // More than there is memory for: they were forgotten.
@@ -178,7 +180,7 @@ impl Count {
             self.word.fetch_sub(ONE, Ordering::Release);
             return None;
         }
-        Some(self.heat.tick() && self.note())
+        Some(self.clones.tick() && self.note())
     }
 
     /// Adds a cold reference for who has none, unless there is none at all. Returns whether it is hot now.
@@ -194,7 +196,7 @@ impl Count {
                 Ordering::Relaxed,
             );
             match added {
-                Ok(_) => return Some(self.heat.tick() && self.note()),
+                Ok(_) => return Some(self.clones.tick() && self.note()),
                 Err(other) => now = other,
             }
         }

@@ -9,11 +9,7 @@ use crate::sync::global::Ordering;
 /// While it is cold, what some of the clones have noted, for those that come later: `score`, `core` and `time`, as far as there are bits. Notes that
 /// are lost or mixed up make a count hot a little sooner or later. While it is hot, `score` says how many rounds have found it idle.
 #[derive(Debug)]
-pub(super) struct Heat {
-    noted: AtomicU32,
-    /// Clones, while they are cold, and not of all threads each: not updated atomically, so that it costs nothing beside the count.
-    clones: AtomicU8,
-}
+pub(super) struct Heat(AtomicU32);
 
 #[cfg(not(percolog_loom))]
 const SCORE: u32 = 26;
@@ -43,21 +39,7 @@ const LONG: u32 = 40;
 
 impl Heat {
     pub(super) const fn new() -> Self {
-        Self { noted: AtomicU32::new(0), clones: AtomicU8::new(0) }
-    }
-
-    /// Counts a clone. Returns whether it is one of those to be noted.
-    #[inline(always)]
-    pub(super) fn tick(&self) -> bool {
-        #[cfg(percolog_loom)]
-        return false;
-        #[cfg(not(percolog_loom))]
-        {
-            // Relaxed, both: a hint.
-            let clones = self.clones.load(Ordering::Relaxed).wrapping_add(1);
-            self.clones.store(clones, Ordering::Relaxed);
-            clones == 0
-        }
+        Self(AtomicU32::new(0))
     }
 
     /// Notes a clone, one of some hundred. Returns whether there is contention.
@@ -66,7 +48,7 @@ impl Heat {
         let core = cpu::current().index() as u32 & ((1 << (SCORE - CORE)) - 1);
         let time = (clock::stamp() >> UNIT) as u32 & TIME;
         // Relaxed, as the store: a hint.
-        let noted = self.noted.load(Ordering::Relaxed);
+        let noted = self.0.load(Ordering::Relaxed);
         let (score, last) = (noted >> SCORE, noted >> CORE & ((1 << (SCORE - CORE)) - 1));
         let score = if time.wrapping_sub(noted) & TIME > LONG {
             0
@@ -77,7 +59,7 @@ impl Heat {
         };
         let is_contended = score >= CONTENDED;
         let score = if is_contended { 0 } else { score };
-        self.noted
+        self.0
             .store(score << SCORE | core << CORE | time, Ordering::Relaxed);
         is_contended
     }
@@ -86,11 +68,11 @@ impl Heat {
     #[cfg(not(percolog_loom))]
     pub(super) fn is_idle(&self, is_idle: bool) -> bool {
         // Relaxed, as the store: one thread at a time has the rounds, and what clones note besides is a hint.
-        let noted = self.noted.load(Ordering::Relaxed);
+        let noted = self.0.load(Ordering::Relaxed);
         let score = if is_idle { (noted >> SCORE) + 1 } else { 0 };
         let was_idle = score >= IDLE;
         let score = if was_idle { 0 } else { score };
-        self.noted
+        self.0
             .store(score << SCORE | noted & ((1 << SCORE) - 1), Ordering::Relaxed);
         was_idle
     }
@@ -105,5 +87,30 @@ impl Heat {
     #[cfg(percolog_loom)]
     pub(super) fn is_contended(&self) -> bool {
         false
+    }
+}
+
+/// How many cold clones there were since one was noted; not each of all threads, since it is not updated atomically, so that it costs
+/// nothing beside the count.
+#[derive(Debug)]
+pub(super) struct Clones(AtomicU8);
+
+impl Clones {
+    pub(super) const fn new() -> Self {
+        Self(AtomicU8::new(0))
+    }
+
+    /// Counts a clone. Returns whether it is one of those to be noted.
+    #[inline(always)]
+    pub(super) fn tick(&self) -> bool {
+        #[cfg(percolog_loom)]
+        return false;
+        #[cfg(not(percolog_loom))]
+        {
+            // Relaxed, both: a hint.
+            let clones = self.0.load(Ordering::Relaxed).wrapping_add(1);
+            self.0.store(clones, Ordering::Relaxed);
+            clones == 0
+        }
     }
 }

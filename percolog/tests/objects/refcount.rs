@@ -70,6 +70,11 @@ impl Drop for Watched {
     }
 }
 
+/// A value that is counted on each core from the beginning.
+fn hot<T: Send + Sync>(value: T) -> CoreArc<T> {
+    CoreArc::into_hot(CoreArc::new(value))
+}
+
 /// Reclaims until so many were destroyed, by whichever thread.
 ///
 /// A round of another test may have taken the value, and be at one before it that takes its time: there is no number of rounds of ours
@@ -88,9 +93,109 @@ fn until(dropped: &AtomicUsize, count: usize) {
 }
 
 #[test]
+fn the_last_drop_destroys_what_is_cold() {
+    let dropped: Arc<AtomicUsize> = Arc::default();
+    let first = CoreArc::new(Watched::new(1, &dropped));
+    let (second, weak) = (first.clone(), CoreArc::downgrade(&first));
+    drop(first);
+    second.check();
+    drop(weak.upgrade().expect("there is one"));
+    assert_eq!(dropped.load(Ordering::Relaxed), 0);
+    drop(second);
+    assert_eq!(dropped.load(Ordering::Relaxed), 1);
+    assert!(weak.upgrade().is_none());
+}
+
+/// Cold references of what is hot by now, hot ones of it, and what is cold again: the last of all of them is what counts.
+#[test]
+fn cold_and_hot_references_of_one_value() {
+    for last_is_hot in [false, true] {
+        let dropped: Arc<AtomicUsize> = Arc::default();
+        let cold = CoreArc::new(Watched::new(1, &dropped));
+        let hot = CoreArc::into_hot(cold.clone());
+        let (other, weak) = (cold.clone(), CoreArc::downgrade(&hot));
+        assert!(CoreArc::ptr_eq(&cold, &hot) && weak.ptr_eq(&CoreArc::downgrade(&cold)));
+        assert_eq!(
+            (CoreArc::count(&cold), CoreArc::weak_count(&hot)),
+            (3, 1)
+        );
+        let again = weak.upgrade().expect("there are some");
+        drop(other);
+        let (first, last) = if last_is_hot { (cold, hot) } else { (hot, cold) };
+        drop((first, again));
+        refcount::reclaim();
+        last.check();
+        assert_eq!(CoreArc::count(&last), 1);
+        drop(last);
+        until(&dropped, 1);
+        assert!(weak.upgrade().is_none());
+    }
+}
+
+/// What is hot is unwrapped and changed as exactly as what is cold, and is cold after it.
+#[test]
+fn the_only_reference_of_a_hot_value() {
+    let dropped: Arc<AtomicUsize> = Arc::default();
+    let mut only = CoreArc::into_hot(CoreArc::new(Watched::new(1, &dropped)));
+    let (other, weak) = (only.clone(), CoreArc::downgrade(&only));
+    assert!(CoreArc::get_mut(&mut only).is_none());
+    drop(other);
+    assert!(CoreArc::get_mut(&mut only).is_none(), "there is a weak one");
+    drop(weak);
+    CoreArc::get_mut(&mut only).expect("there is no other").number = 2;
+    let again = CoreArc::into_hot(only);
+    let second = again.clone();
+    let again = CoreArc::try_unwrap(again)
+        .map(|_| ())
+        .expect_err("there is another one");
+    drop(second);
+    let value = CoreArc::try_unwrap(again).ok().expect("there is no other");
+    assert_eq!((value.number, dropped.load(Ordering::Relaxed)), (2, 0));
+}
+
+/// Two threads that clone and drop all the time make it hot: else the last drop would destroy it.
+#[test]
+#[cfg_attr(miri, ignore = "takes contention, which takes long there")]
+fn contention_makes_it_hot() {
+    if thread::available_parallelism().map_or(1, |processors| processors.get()) < 2 {
+        return;
+    }
+    let is_hot = || {
+        let dropped: Arc<AtomicUsize> = Arc::default();
+        let value = CoreArc::new(Watched::new(1, &dropped));
+        let begun = Barrier::new(2);
+        thread::scope(|scope| {
+            for _ in 0..2 {
+                scope.spawn(|| {
+                    begun.wait();
+                    (0..200_000).for_each(|_| drop(value.clone()));
+                });
+            }
+        });
+        drop(value.clone());
+        drop(value);
+        let is_hot = dropped.load(Ordering::Relaxed) == 0;
+        until(&dropped, 1);
+        is_hot
+    };
+    // Unless the system runs them one after the other, or another test makes a round just then.
+    assert!((0..500).any(|_| is_hot()));
+}
+
+/// One thread never does, however often it clones.
+#[test]
+fn one_thread_leaves_it_cold() {
+    let dropped: Arc<AtomicUsize> = Arc::default();
+    let value = CoreArc::new(Watched::new(1, &dropped));
+    (0..share(200_000)).for_each(|_| drop(value.clone()));
+    drop(value);
+    assert_eq!(dropped.load(Ordering::Relaxed), 1);
+}
+
+#[test]
 fn the_last_drop_destroys_in_a_round() {
     let dropped = Arc::default();
-    let first = CoreArc::new(Watched::new(1, &dropped));
+    let first = CoreArc::into_hot(CoreArc::new(Watched::new(1, &dropped)));
     let second = first.clone();
     assert!(CoreArc::ptr_eq(&first, &second));
     assert_eq!(CoreArc::count(&first), 2);
@@ -123,7 +228,7 @@ fn weak_references_end_with_the_value() {
 #[test]
 fn an_upgrade_after_the_last_drop_makes_it_alive_again() {
     let dropped: Arc<AtomicUsize> = Arc::default();
-    let strong = CoreArc::new(Watched::new(1, &dropped));
+    let strong = hot(Watched::new(1, &dropped));
     let weak = CoreArc::downgrade(&strong);
     drop(strong);
     // Another test may have found it meanwhile.
@@ -194,17 +299,18 @@ fn what_panics_when_destroyed_is_contained() {
     let before = refcount::stats();
     let dropped: Arc<AtomicUsize> = Arc::default();
     let good: Arc<AtomicUsize> = Arc::default();
+    drop(hot(Bomb(dropped.clone())));
     drop(CoreArc::new(Bomb(dropped.clone())));
-    drop(CoreArc::new(Watched::new(1, &good)));
+    drop(hot(Watched::new(1, &good)));
     let unsized_one: CoreArc<dyn Send + Sync> =
         CoreArc::from(Box::new(Bomb(dropped.clone())) as Box<dyn Send + Sync>);
     drop(unsized_one);
-    until(&dropped, 2);
+    until(&dropped, 3);
     until(&good, 1);
     // Counted behind the destructors, by whichever thread has run them.
     let is_counted = || {
         let after = refcount::stats();
-        after.panics >= before.panics + 2 && after.destroyed >= before.destroyed + 3
+        after.panics >= before.panics + 3 && after.destroyed >= before.destroyed + 4
     };
     while !is_counted() {
         thread::yield_now();
@@ -229,7 +335,15 @@ fn garbage_is_bounded_however_many_drop() {
             scope.spawn(|| {
                 for number in 0..each {
                     made.fetch_add(1, Ordering::Relaxed);
-                    drop(CoreArc::new(Watched::new(1, &dropped)));
+                    let value = hot(Watched::new(1, &dropped));
+                    if number % 32 == 0 {
+                        // The cold one is the last.
+                        let cold = CoreArc::new(Watched::new(1, &dropped));
+                        made.fetch_add(1, Ordering::Relaxed);
+                        drop(CoreArc::into_hot(cold.clone()));
+                        drop(cold);
+                    }
+                    drop(value);
                     if number % 64 == 0 {
                         let gone = dropped.load(Ordering::Relaxed);
                         let left = made.load(Ordering::Relaxed).saturating_sub(gone);
@@ -241,7 +355,7 @@ fn garbage_is_bounded_however_many_drop() {
     });
     let most = most.into_inner();
     assert!(most <= 2 * THREADS * FOUND_BY_THEN, "{most} at a time");
-    until(&dropped, THREADS * each);
+    until(&dropped, made.into_inner());
 }
 
 /// A chain: each value owns the next. One level a round, and no deep recursion.
@@ -255,7 +369,9 @@ fn values_that_own_values() {
     let dropped: Arc<AtomicUsize> = Arc::default();
     let mut chain = None;
     for number in 0..length {
-        chain = Some(CoreArc::new(Link(chain, Watched::new(number, &dropped))));
+        // By turns cold and hot.
+        let link = CoreArc::new(Link(chain, Watched::new(number, &dropped)));
+        chain = Some(if number % 2 == 0 { link } else { CoreArc::into_hot(link) });
     }
     drop(chain);
     until(&dropped, length as usize);
@@ -271,7 +387,7 @@ fn a_tree_with_weak_parents() {
     }
     let dropped: Arc<AtomicUsize> = Arc::default();
     let node = |number| {
-        CoreArc::new(Node {
+        hot(Node {
             parent: Mutex::default(),
             children: Mutex::default(),
             watched: Watched::new(number, &dropped),
@@ -303,7 +419,7 @@ fn a_tree_with_weak_parents() {
 #[test]
 fn a_thread_that_sleeps_holds_up_nothing() {
     let dropped: Arc<AtomicUsize> = Arc::default();
-    let value = CoreArc::new(Watched::new(1, &dropped));
+    let value = hot(Watched::new(1, &dropped));
     let (asleep, done) = (Barrier::new(2), Barrier::new(2));
     let taken = Mutex::new(None);
     let to_sleep = value.clone();
@@ -313,7 +429,7 @@ fn a_thread_that_sleeps_holds_up_nothing() {
             // In this thread's row: +1 for this one, which another thread will drop, and −1 for a value of its own.
             *taken.lock().expect("not poisoned") = Some(to_sleep.clone());
             drop(to_sleep);
-            drop(CoreArc::new(Watched::new(2, dropped)));
+            drop(hot(Watched::new(2, dropped)));
             asleep.wait();
             done.wait();
         });
@@ -334,7 +450,7 @@ fn threads_come_and_go() {
         static KEPT: std::cell::RefCell<Vec<CoreArc<Watched>>> = const { std::cell::RefCell::new(Vec::new()) };
     }
     let dropped: Arc<AtomicUsize> = Arc::default();
-    let value = CoreArc::new(Watched::new(1, &dropped));
+    let value = hot(Watched::new(1, &dropped));
     let threads = share(1200).max(120);
     for _ in 0..threads.div_ceil(8) {
         thread::scope(|scope| {
@@ -342,7 +458,7 @@ fn threads_come_and_go() {
                 scope.spawn(|| {
                     KEPT.with_borrow_mut(|kept| {
                         kept.push(value.clone());
-                        kept.push(CoreArc::new(Watched::new(2, &dropped)));
+                        kept.push(hot(Watched::new(2, &dropped)));
                         kept.iter().for_each(|kept| kept.check());
                     });
                 });
@@ -366,7 +482,11 @@ fn soak() {
     const PLACES: usize = 16;
     let dropped: Arc<AtomicUsize> = Arc::default();
     let made = AtomicU64::new(0);
-    let fresh = || CoreArc::new(Watched::new(made.fetch_add(1, Ordering::Relaxed), &dropped));
+    let fresh = || {
+        let number = made.fetch_add(1, Ordering::Relaxed);
+        let value = CoreArc::new(Watched::new(number, &dropped));
+        if number.is_multiple_of(3) { value } else { CoreArc::into_hot(value) }
+    };
     let places: Vec<Mutex<(CoreArc<Watched>, CoreWeak<Watched>)>> = (0..PLACES)
         .map(|_| {
             let value = fresh();
@@ -410,6 +530,11 @@ fn soak() {
                         3 if random >> 40 & 31 == 0 => {
                             refcount::reclaim();
                         }
+                        4 if random >> 40 & 1 == 0 => {
+                            if let Some(value) = held.pop() {
+                                held.push(CoreArc::into_hot(value));
+                            }
+                        }
                         4 => {
                             if let Some(value) = held.pop() {
                                 value.check();
@@ -439,7 +564,7 @@ fn soak() {
 #[test]
 fn a_child_goes_on_with_what_it_has() {
     let dropped: Arc<AtomicUsize> = Arc::default();
-    let value = CoreArc::new(Watched::new(1, &dropped));
+    let value = hot(Watched::new(1, &dropped));
     let stop = AtomicBool::new(false);
     thread::scope(|scope| {
         for _ in 0..2 {
@@ -449,7 +574,7 @@ fn a_child_goes_on_with_what_it_has() {
                     let mine = value.clone();
                     number += 1;
                     if number.is_multiple_of(64) {
-                        drop(CoreArc::new(Watched::new(2, &dropped)));
+                        drop(hot(Watched::new(2, &dropped)));
                         refcount::reclaim();
                     }
                     drop(mine);
@@ -462,7 +587,7 @@ fn a_child_goes_on_with_what_it_has() {
                 // The parent's two threads may have had one each.
                 check((2..=4).contains(&CoreArc::count(&mine)), 1)?;
                 let before = dropped.load(Ordering::Acquire);
-                drop(CoreArc::new(Watched::new(3, &dropped)));
+                drop(hot(Watched::new(3, &dropped)));
                 refcount::reclaim();
                 check(dropped.load(Ordering::Acquire) > before, 2)?;
                 mine.check();
@@ -484,7 +609,7 @@ fn a_child_goes_on_with_what_it_has() {
 /// What one thread does with counts while another one counts.
 #[test]
 fn counts_are_of_one_moment() {
-    let value = CoreArc::new(1);
+    let value = hot(1);
     let stop = AtomicBool::new(false);
     thread::scope(|scope| {
         for _ in 0..2 {
