@@ -304,8 +304,8 @@ impl Count {
         // Relaxed, all: published by the exchange, to whoever makes it hot.
         self.central.store(1, Ordering::Relaxed);
         self.queued.store(0, Ordering::Relaxed);
-        // Release: who finds it cold finds what was done before.
-        self.state.store(COLD, Ordering::Release);
+        // AcqRel: after whoever made it hot, and before whoever does so again (`become_hot`).
+        self.state.swap(COLD, Ordering::AcqRel);
         let given_up = if becomes_cold { SHARE } else { SHARE + ONE };
         // Release: as in `drop_cold`, for all who had hot references: the collector has acquired what they did.
         let before = self.word.fetch_sub(given_up, Ordering::Release);
@@ -490,8 +490,9 @@ impl Count {
     pub(super) fn become_ordinary(&self, amount: i64) {
         // Relaxed: only who has a row writes it.
         let hot = self.central.load(Ordering::Relaxed) + amount;
-        // Before the share is gone: who makes it hot finds one of both. Release pairs with the Acquire in `is_ordinary`.
-        self.state.store(ORDINARY, Ordering::Release);
+        // Before the share is gone. An exchange: of this and the one in `become_hot`, which may be under way, that one comes first, or
+        // fails. Release pairs with the Acquire in `is_ordinary`.
+        self.state.swap(ORDINARY, Ordering::AcqRel);
         // Release: whoever finds the word zero later finds what the owners of all rows did before they gave their part. (No
         // number that is negative comes here: the caller has a reference.)
         self.word.fetch_add(

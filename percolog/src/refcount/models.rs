@@ -10,10 +10,11 @@ use alloc::vec::Vec;
 use loom::sync::Arc;
 use loom::thread;
 
+mod cold;
 mod ordinary;
 
 use super::collector::Collector;
-use super::count::{Count, DEAD, Then};
+use super::count::{Count, Then};
 use super::generation::{Compared, Generation};
 use crate::cpu::barrier::BarrierMode;
 use crate::sync::atomic::{AtomicUsize, Ordering};
@@ -29,7 +30,7 @@ struct Object {
     died: AtomicUsize,
 }
 
-/// A collector, and objects with one reference each.
+/// A collector, and objects with one reference each, which is hot.
 struct World {
     collector: Collector,
     counts: Vec<Count>,
@@ -45,11 +46,18 @@ unsafe fn die(object: *mut u8) -> usize {
 
 impl World {
     fn new(objects: usize) -> Arc<Self> {
-        let objects: Vec<Object> = (0..objects)
-            .map(|_| Object {
-                died: AtomicUsize::new(0),
-            })
-            .collect();
+        let objects = (0..objects).map(|_| Object {
+            died: AtomicUsize::new(0),
+        });
+        let world = Self::cold(objects.collect());
+        for count in &world.counts {
+            assert!(count.become_hot());
+        }
+        world
+    }
+
+    /// The same, with references that are cold.
+    fn cold(objects: Vec<Object>) -> Arc<Self> {
         let counts = objects.iter().map(|object| {
             let mut count = Count::one(die, 1024);
             count.set_object(core::ptr::from_ref(object).cast_mut().cast());
@@ -60,6 +68,31 @@ impl World {
             counts: counts.collect(),
             objects,
         })
+    }
+
+    /// Gives up a reference of whichever kind. Returns whether it died by this.
+    fn give_up(&self, lease: usize, count: usize, is_hot: bool) -> bool {
+        if is_hot {
+            return self.add(lease, count, -1);
+        }
+        let count = &self.counts[count];
+        let then = count.drop_cold();
+        if then == Then::Die {
+            // SAFETY: it was the last one.
+            unsafe { Count::die(count.into()) };
+        }
+        then == Then::Die
+    }
+
+    /// Makes a reference out of a cold one. Returns whether it is hot.
+    fn clone_cold(&self, lease: usize, count: usize) -> bool {
+        self.make_hot(lease, count) || self.counts[count].add_cold()
+    }
+
+    /// Makes a hot reference, if others can be.
+    fn make_hot(&self, lease: usize, count: usize) -> bool {
+        // SAFETY: as in `add`; counts live as long as the world.
+        unsafe { (self.collector).add_if_hot(MODE, Some(lease), &self.counts[count]) }
     }
 
     /// Returns whether it died by this.
@@ -98,19 +131,28 @@ impl World {
             .expect("a fence is not refused");
     }
 
-    fn upgrade(&self, lease: usize, count: usize) -> bool {
-        // SAFETY: as above; counts live as long as the world.
-        unsafe {
-            self.collector
-                .add_if_live(MODE, Some(lease), &self.counts[count])
+    /// Returns whether the reference is hot, if there is one.
+    fn upgrade(&self, lease: usize, count: usize) -> Option<bool> {
+        if self.make_hot(lease, count) {
+            return Some(true);
         }
+        self.counts[count].add_unless_zero()
     }
 
-    fn round(&self) {
-        for count in self.collector.round(MODE).dead {
+    /// Gives up a reference, which is hot or not, if it is the only one. Returns whether it did.
+    fn take(&self, count: usize, is_hot: bool) -> bool {
+        let count = &self.counts[count];
+        self.collector.cool(MODE, count, is_hot) && count.take()
+    }
+
+    /// Returns whether something died by it.
+    fn round(&self) -> bool {
+        let dead = self.collector.round(MODE).dead;
+        for count in &dead {
             // SAFETY: the round found it.
-            unsafe { Count::die(count) };
+            unsafe { Count::die(*count) };
         }
+        !dead.is_empty()
     }
 
     /// What is left of a round if nothing is added up first: whether it would be found dead now.
@@ -236,7 +278,7 @@ fn a_candidate_is_not_forgotten() {
             // Pushes it out: the sum is zero.
             world.add(1, 1, 1);
         };
-        both(&world, drop_the_last, World::round);
+        both(&world, drop_the_last, |world| _ = world.round());
         world.round();
         assert!(world.has_died(0));
     });
@@ -279,16 +321,16 @@ fn an_upgrade_and_the_last_drop() {
         world.add(1, 0, 1);
         world.add(1, 0, -1);
         world.add(0, 0, -1);
-        let (upgraded, ()) = both(&world, |world| world.upgrade(1, 0), World::round);
-        assert_ne!(upgraded, world.has_died(0));
-        if upgraded {
+        let (upgraded, ()) = both(&world, |world| world.upgrade(1, 0), |world| _ = world.round());
+        assert_ne!(upgraded.is_some(), world.has_died(0));
+        if let Some(is_hot) = upgraded {
             world.round();
             assert!(!world.has_died(0));
-            world.add(1, 0, -1);
+            world.give_up(1, 0, is_hot);
             world.round();
         }
         assert!(world.has_died(0));
-        assert!(!world.upgrade(1, 0));
+        assert!(world.upgrade(1, 0).is_none());
         for row in [0, 1] {
             assert_eq!(world.collector.amount(row, &world.counts[0]), 0);
         }
@@ -305,7 +347,7 @@ fn counts_that_push_each_other_out() {
             world.add(1, 1, -1);
             world.add(1, 0, -1);
         };
-        both(&world, push, World::round);
+        both(&world, push, |world| _ = world.round());
         assert!(!world.has_died(0));
         world.round();
         assert!(world.has_died(1) && !world.has_died(0));
@@ -402,17 +444,9 @@ fn an_upgrade_and_an_exclusive_use() {
             let (upgraded, alone) = both(
                 &world,
                 |world| world.upgrade(1, 0),
-                |world| {
-                    let count = &world.counts[0];
-                    world.collector.exactly(MODE, [count], |[sum]| {
-                        if sum == 1 {
-                            count.set_state(DEAD);
-                        }
-                        sum == 1
-                    })
-                },
+                |world| world.take(0, true),
             );
-            assert_eq!(alone, Ok(!upgraded));
+            assert_eq!(alone, upgraded.is_none());
         });
     }
 }
