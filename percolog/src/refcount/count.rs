@@ -152,7 +152,11 @@ impl Count {
     pub(super) fn add_cold(&self) -> bool {
         let is_due = self.clones.tick();
         // Relaxed, as in `Arc`: who has a reference hands on what it knows with it.
-        if is_zero(self.word.fetch_add(ONE, Ordering::Relaxed).wrapping_add(ONE)) {
+        if is_zero(
+            self.word
+                .fetch_add(ONE, Ordering::Relaxed)
+                .wrapping_add(ONE),
+        ) {
             // More than there is memory for: they were forgotten.
             std::process::abort();
         }
@@ -172,7 +176,11 @@ impl Count {
     /// The caller has a reference.
     pub(super) fn add_cold_if(&self, accepts: impl FnOnce() -> bool) -> Option<bool> {
         // Acquire pairs with the Release in `cold`: if that comes first, what its caller has changed is seen below.
-        if is_zero(self.word.fetch_add(ONE, Ordering::Acquire).wrapping_add(ONE)) {
+        if is_zero(
+            self.word
+                .fetch_add(ONE, Ordering::Acquire)
+                .wrapping_add(ONE),
+        ) {
             std::process::abort();
         }
         if !accepts() {
@@ -496,7 +504,10 @@ impl Count {
         // Release: whoever finds the word zero later finds what the owners of all rows did before they gave their part. (No
         // number that is negative comes here: the caller has a reference.)
         self.word.fetch_add(
-            (hot as u64).wrapping_sub(1).wrapping_mul(ONE).wrapping_sub(SHARE - FIXED),
+            (hot as u64)
+                .wrapping_sub(1)
+                .wrapping_mul(ONE)
+                .wrapping_sub(SHARE - FIXED),
             Ordering::Release,
         );
     }

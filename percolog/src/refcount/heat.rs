@@ -2,9 +2,9 @@
 
 #[cfg(not(percolog_loom))]
 use crate::cpu::{self, clock};
-use crate::sync::global::{AtomicU8, AtomicU32};
 #[cfg(not(percolog_loom))]
 use crate::sync::global::Ordering;
+use crate::sync::global::{AtomicU8, AtomicU32};
 
 /// While it is cold, what some of the clones have noted, for those that come later: `score`, `core` and `time`, as far as there are bits. Notes that
 /// are lost or mixed up make a count hot a little sooner or later. While it is hot, `score` says how many rounds have found it idle.
@@ -72,8 +72,10 @@ impl Heat {
         let score = if is_idle { (noted >> SCORE) + 1 } else { 0 };
         let was_idle = score >= IDLE;
         let score = if was_idle { 0 } else { score };
-        self.0
-            .store(score << SCORE | noted & ((1 << SCORE) - 1), Ordering::Relaxed);
+        self.0.store(
+            score << SCORE | noted & ((1 << SCORE) - 1),
+            Ordering::Relaxed,
+        );
         was_idle
     }
 

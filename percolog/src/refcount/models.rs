@@ -321,7 +321,11 @@ fn an_upgrade_and_the_last_drop() {
         world.add(1, 0, 1);
         world.add(1, 0, -1);
         world.add(0, 0, -1);
-        let (upgraded, ()) = both(&world, |world| world.upgrade(1, 0), |world| _ = world.round());
+        let (upgraded, ()) = both(
+            &world,
+            |world| world.upgrade(1, 0),
+            |world| _ = world.round(),
+        );
         assert_ne!(upgraded.is_some(), world.has_died(0));
         if let Some(is_hot) = upgraded {
             world.round();

@@ -101,7 +101,12 @@ impl Header {
         }
         // The one weak reference of all strong ones, which is cold.
         // SAFETY: it was there until now. A field's address is not null.
-        unsafe { give_up(NonNull::new_unchecked(&raw mut (*this.as_ptr()).weak), false) };
+        unsafe {
+            give_up(
+                NonNull::new_unchecked(&raw mut (*this.as_ptr()).weak),
+                false,
+            )
+        };
         usize::from(is_there)
     }
 }

@@ -127,9 +127,7 @@ fn who_drops_finds_what_is_dead_in_every_row() {
     static COLLECTOR: Collector = Collector::new(|| {});
     const IDLE: usize = 0;
     const BUSY: usize = 1;
-    let counts: Vec<Count> = (0..8 * WAYS)
-        .map(|_| hot(LEAST_WEIGHT))
-        .collect();
+    let counts: Vec<Count> = (0..8 * WAYS).map(|_| hot(LEAST_WEIGHT)).collect();
     let mode = barrier::mode();
     let add = |lease, count: &Count, one| {
         // SAFETY: the collector is this test's own, and one thread uses its rows in turn.

@@ -115,13 +115,14 @@ fn cold_and_hot_references_of_one_value() {
         let hot = CoreArc::into_hot(cold.clone());
         let (other, weak) = (cold.clone(), CoreArc::downgrade(&hot));
         assert!(CoreArc::ptr_eq(&cold, &hot) && weak.ptr_eq(&CoreArc::downgrade(&cold)));
-        assert_eq!(
-            (CoreArc::count(&cold), CoreArc::weak_count(&hot)),
-            (3, 1)
-        );
+        assert_eq!((CoreArc::count(&cold), CoreArc::weak_count(&hot)), (3, 1));
         let again = weak.upgrade().expect("there are some");
         drop(other);
-        let (first, last) = if last_is_hot { (cold, hot) } else { (hot, cold) };
+        let (first, last) = if last_is_hot {
+            (cold, hot)
+        } else {
+            (hot, cold)
+        };
         drop((first, again));
         refcount::reclaim();
         last.check();
@@ -142,7 +143,9 @@ fn the_only_reference_of_a_hot_value() {
     drop(other);
     assert!(CoreArc::get_mut(&mut only).is_none(), "there is a weak one");
     drop(weak);
-    CoreArc::get_mut(&mut only).expect("there is no other").number = 2;
+    CoreArc::get_mut(&mut only)
+        .expect("there is no other")
+        .number = 2;
     let again = CoreArc::into_hot(only);
     let second = again.clone();
     let again = CoreArc::try_unwrap(again)
@@ -358,6 +361,29 @@ fn garbage_is_bounded_however_many_drop() {
     until(&dropped, made.into_inner());
 }
 
+/// Values that a round leaves alone, since there are cold references; those are the last ones, and nobody reclaims.
+#[test]
+fn the_last_ones_are_cold() {
+    /// As many are dropped by then that one of the drops looks.
+    const UNTIL_FOUND: usize = 64;
+    let dropped: Arc<AtomicUsize> = Arc::default();
+    let values: Vec<_> = (0..1000)
+        .map(|number| CoreArc::new(Watched::new(number, &dropped)))
+        .collect();
+    for value in &values {
+        drop(CoreArc::into_hot(value.clone()));
+    }
+    refcount::reclaim();
+    values.iter().for_each(|value| value.check());
+    let made = values.len();
+    drop(values);
+    // The round of another test may have taken some, and destroys them.
+    while dropped.load(Ordering::Acquire) + UNTIL_FOUND < made {
+        thread::yield_now();
+    }
+    until(&dropped, made);
+}
+
 /// A chain: each value owns the next. One level a round, and no deep recursion.
 #[test]
 fn values_that_own_values() {
@@ -371,7 +397,11 @@ fn values_that_own_values() {
     for number in 0..length {
         // By turns cold and hot.
         let link = CoreArc::new(Link(chain, Watched::new(number, &dropped)));
-        chain = Some(if number % 2 == 0 { link } else { CoreArc::into_hot(link) });
+        chain = Some(if number % 2 == 0 {
+            link
+        } else {
+            CoreArc::into_hot(link)
+        });
     }
     drop(chain);
     until(&dropped, length as usize);
@@ -485,7 +515,11 @@ fn soak() {
     let fresh = || {
         let number = made.fetch_add(1, Ordering::Relaxed);
         let value = CoreArc::new(Watched::new(number, &dropped));
-        if number.is_multiple_of(3) { value } else { CoreArc::into_hot(value) }
+        if number.is_multiple_of(3) {
+            value
+        } else {
+            CoreArc::into_hot(value)
+        }
     };
     let places: Vec<Mutex<(CoreArc<Watched>, CoreWeak<Watched>)>> = (0..PLACES)
         .map(|_| {

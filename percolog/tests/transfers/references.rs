@@ -83,7 +83,10 @@ struct LookedUp(CoreArc<Generation>, Vec<Alone>);
 
 impl Shared for LookedUp {
     fn new(threads: usize) -> Self {
-        Self(CoreArc::into_hot(CoreArc::new(Generation::new())), numbers(threads))
+        Self(
+            CoreArc::into_hot(CoreArc::new(Generation::new())),
+            numbers(threads),
+        )
     }
 
     fn update(&self, thread: usize, _number: u64) {

@@ -276,7 +276,11 @@ fn an_exclusive_use_and_the_end_of_the_heat() {
         world.counts[0].add_cold();
         assert!(world.counts[0].become_hot());
         world.add(0, 0, -1);
-        let (alone, ()) = both(&world, |world| world.take(0, false), |world| _ = world.round());
+        let (alone, ()) = both(
+            &world,
+            |world| world.take(0, false),
+            |world| _ = world.round(),
+        );
         assert!(alone && !world.has_died(0));
         // `die` would complain.
         world.round();

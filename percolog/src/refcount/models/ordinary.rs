@@ -83,7 +83,11 @@ fn candidates_beside_one_that_becomes_ordinary() {
         world.add(0, 0, -1);
         world.add(0, 1, -1);
         world.empty(0);
-        both(&world, |world| world.switch_to_atomic(0), |world| _ = world.round());
+        both(
+            &world,
+            |world| world.switch_to_atomic(0),
+            |world| _ = world.round(),
+        );
         world.round();
         assert!(world.has_died(1) && !world.has_died(0));
         assert!(world.add(0, 0, -1));
@@ -162,9 +166,7 @@ fn a_reference_of_an_old_generation_of_an_ordinary_one() {
         let seen = generation.current().expect("nobody changes it");
         let look_up = {
             let generation = generation.clone();
-            move |world: &World| {
-                world.counts[0].add_cold_if(|| generation.is(seen))
-            }
+            move |world: &World| world.counts[0].add_cold_if(|| generation.is(seen))
         };
         let change = move |world: &World| {
             drop(generation.change());
