@@ -71,7 +71,8 @@ use alloc::boxed::Box;
 use alloc::vec::Vec;
 use core::ptr::{self, NonNull};
 
-use super::count::{Candidates, Count, Then};
+use super::candidates::Candidates;
+use super::count::{Count, Then};
 use super::row::{Row, Seen};
 use crate::cpu::barrier::{self, BarrierMode};
 use crate::cpu::biased_lock::{self, BiasedLock, Refused};

@@ -5,7 +5,8 @@ use crate::cpu::biased_lock::BiasedLock;
 use crate::sync::atomic::{AtomicPtr, AtomicU64, Ordering};
 use core::ptr;
 
-use super::count::{Candidates, Count, Then};
+use super::candidates::Candidates;
+use super::count::{Count, Then};
 
 /// How many counts a row can have something for. One more that falls on the same way pushes the other out.
 #[cfg(not(percolog_loom))]

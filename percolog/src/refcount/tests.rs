@@ -1,7 +1,8 @@
 //! What models cannot reach: places that many objects share, versions, and rounds that nobody asked for.
 
+use super::candidates::Candidates;
 use super::collector::Collector;
-use super::count::{Candidates, Count, Then};
+use super::count::{Count, Then};
 use super::row::{LEAST_WEIGHT, Row, WAYS};
 use crate::cpu::barrier;
 use core::ptr;
