@@ -78,7 +78,7 @@ use crate::cpu::barrier::{self, BarrierMode};
 use crate::cpu::biased_lock::{self, BiasedLock, Refused};
 use crate::cpu::lease::LEASES;
 use crate::sync::atomic::{AtomicPtr, AtomicU64, AtomicUsize, Ordering};
-use crate::sync::{Backoff, Isolated, SlotLock, const_fn};
+use crate::sync::{Backoff, Isolated, SlotGuard, SlotLock, const_fn};
 
 /// Rows for threads without a lease, who take turns.
 #[cfg(not(percolog_loom))]
@@ -102,7 +102,7 @@ pub(super) struct Collector {
     /// The owners of the common rows.
     turns: [SlotLock<()>; COMMON],
     candidates: Candidates,
-    /// Called before a row is made.
+    /// Called before a row is made, or a round begins.
     #[cfg(not(percolog_loom))]
     prepare: fn(),
     /// Held by the collector: one thread at a time.
@@ -292,9 +292,16 @@ impl Collector {
         f(row)
     }
 
+    /// Begins what one thread does at a time. Also where no row was made yet: who forks waits for it.
+    fn begin(&self) -> SlotGuard<'_, ()> {
+        #[cfg(not(percolog_loom))]
+        (self.prepare)();
+        self.collecting.lock()
+    }
+
     /// A round, after the one that may be under way.
     pub(super) fn round(&self, mode: BarrierMode) -> Round {
-        let _collecting = self.collecting.lock();
+        let _collecting = self.begin();
         self.collect(mode)
     }
 
@@ -479,7 +486,7 @@ impl Collector {
         mode: BarrierMode,
         f: impl FnOnce(&[&Row]) -> R,
     ) -> Result<R, Refused> {
-        let _collecting = self.collecting.lock();
+        let _collecting = self.begin();
         // A row that is made meanwhile would not be frozen.
         let _making = self.making.lock();
         let rows: Vec<&Row> = self.all_rows().flatten().collect();
@@ -518,7 +525,7 @@ impl Collector {
     /// Whether a count would be found without hot references now.
     #[cfg(all(test, percolog_loom))]
     pub(super) fn is_zero(&self, mode: BarrierMode, count: &Count) -> bool {
-        let _collecting = self.collecting.lock();
+        let _collecting = self.begin();
         let zero = self.check(mode, &[NonNull::from(count)]);
         count.end_check();
         zero == Ok(alloc::vec![true])

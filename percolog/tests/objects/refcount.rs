@@ -640,6 +640,31 @@ fn a_child_goes_on_with_what_it_has() {
     }
 }
 
+/// A thread reclaims again and again while another one forks, in a process in which no value was ever hot: the child reclaims too.
+#[cfg(unix)]
+#[test]
+#[cfg_attr(miri, ignore = "Miri starts no programs")]
+fn a_child_reclaims_where_nothing_was_hot() {
+    crate::common::alone::alone!();
+    let stop = AtomicBool::new(false);
+    thread::scope(|scope| {
+        scope.spawn(|| {
+            while !stop.load(Ordering::Relaxed) {
+                drop(CoreArc::new(1));
+                refcount::reclaim();
+            }
+        });
+        for _ in 0..200 {
+            in_a_child(|| {
+                check(refcount::reclaim() == 0, 1)?;
+                drop(hot(2));
+                check(refcount::reclaim() == 1, 2)
+            });
+        }
+        stop.store(true, Ordering::Relaxed);
+    });
+}
+
 /// What one thread does with counts while another one counts.
 #[test]
 fn counts_are_of_one_moment() {
