@@ -21,6 +21,7 @@ mod refcache;
 
 #[cfg(unix)]
 use crate::common::child::{check, in_a_child};
+use crate::common::eventually::eventually;
 use crate::common::share::share;
 use percolog::refcount::{self, CoreArc, CoreWeak};
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
@@ -378,9 +379,9 @@ fn the_last_ones_are_cold() {
     let made = values.len();
     drop(values);
     // The round of another test may have taken some, and destroys them.
-    while dropped.load(Ordering::Acquire) + UNTIL_FOUND < made {
-        thread::yield_now();
-    }
+    assert!(eventually(
+        || dropped.load(Ordering::Acquire) + UNTIL_FOUND >= made
+    ));
     until(&dropped, made);
 }
 
