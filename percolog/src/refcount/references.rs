@@ -91,10 +91,10 @@ use crate::cpu::{barrier, lease};
 ///
 /// # Cost
 ///
-/// *Time, cold:* a clone and its drop are some 35 instructions together, two of them atomic updates of the value's line, which goes from core to
+/// *Time, cold:* a clone and its drop are some 30 instructions together, two of them atomic updates of the value's line, which goes from core to
 /// core if several use it.
 ///
-/// *Time, hot:* a clone and its drop are some 100 instructions together, none of them atomic updates, on lines of the calling
+/// *Time, hot:* a clone and its drop are some 130 instructions together, none of them atomic updates, on lines of the calling
 /// thread's own row. They move a line when a round has emptied the row since (two lines, and the value's counts are read),
 /// and when another object has its place in the row: a row has 1024 places, and objects that fall on the same one push each
 /// other out, which takes an atomic update of the count of the one that goes.
