@@ -11,7 +11,7 @@ use super::mode::DIRTY;
 use super::mode::Way;
 use super::object::Object;
 use super::queue::{Execute, Queue};
-use super::slots::{Bound, Origin, Slot, Stamps};
+use super::slots::{Bound, Origin, Stamps};
 use super::trial::SAMPLE;
 use crate::cpu::{self, Environment};
 use crate::sync::held;
@@ -147,10 +147,24 @@ impl<S, Q: Execute<S>, E: Environment> Object<S, Q, E> {
         match self.mode.way() {
             Way::Execute => match self.execute::<true>(operation, origin) {
                 Ok(()) => Ok(()),
-                Err(operation) => self.append_or_merge(operation, origin),
+                Err(operation) => self.append_after_all(operation, origin),
             },
             Way::Log => self.append_or_merge(operation, origin),
             Way::Try => self.queue_on_trial(operation, origin),
+        }
+    }
+
+    /// Not where an operation is executed, which would save registers for it.
+    #[cold]
+    #[inline(never)]
+    fn append_after_all(
+        &self,
+        operation: Q::Operation,
+        origin: Origin,
+    ) -> Result<(), Full<Q::Operation>> {
+        match self.append_counting(operation, origin, Bound::Threshold) {
+            Ok(_) => Ok(()),
+            Err(operation) => self.at_limit(operation, origin),
         }
     }
 
@@ -164,8 +178,7 @@ impl<S, Q: Execute<S>, E: Environment> Object<S, Q, E> {
     ) -> Result<(), Full<Q::Operation>> {
         // As for who executes an operation: what is merged here runs inside this update.
         let may_merge = Q::at_once(&operation) && !held::any();
-        let logged = |slot: &Slot<Q>| slot.queue.len() as u64 + slot.absorbed();
-        match self.append_and(operation, origin, Bound::Threshold, logged) {
+        match self.append_counting(operation, origin, Bound::Threshold) {
             Ok(logged) if logged >= SAMPLE && may_merge => {
                 if let Ok(door) = self.enter(Wait::No) {
                     self.merge_for_updater(door);

@@ -125,15 +125,14 @@ impl<S, Q: Queue<S>, E: Environment> Object<S, Q, E> {
 }
 
 impl<S, Q: Queue<S>, E: Environment> Object<S, Q, E> {
-    /// Appends an operation, and does what the policy says at the limit. Not inlined, so that executing an operation instead, which is shorter,
-    /// saves no registers for this.
-    #[inline(never)]
+    /// Appends an operation, and does what the policy says at the limit.
+    #[inline(always)]
     pub(super) fn append_or_merge(
         &self,
         operation: Q::Operation,
         origin: Origin,
     ) -> Result<(), Full<Q::Operation>> {
-        match self.append(operation, origin, Bound::Threshold) {
+        match self.append(operation, origin) {
             Ok(()) => Ok(()),
             Err(operation) => self.at_limit(operation, origin),
         }
@@ -177,20 +176,29 @@ impl<S, Q: Queue<S>, E: Environment> Object<S, Q, E> {
         .map(drop)
     }
 
-    /// Appends to this slot's queue if it is below the bound; else the operation comes back.
+    /// Appends to this slot's queue if it is below its limit; else the operation comes back.
     #[inline(always)]
-    fn append(
+    fn append(&self, operation: Q::Operation, origin: Origin) -> Result<(), Q::Operation> {
+        self.append_and(operation, origin, Bound::Threshold, |_| ())
+    }
+
+    /// The same below a bound, and says how many operations the slot has then that it has appended or absorbed since it was merged. Not with the one above,
+    /// so that the compiler puts that where it is called: once.
+    #[cold]
+    #[inline(never)]
+    pub(super) fn append_counting(
         &self,
         operation: Q::Operation,
         origin: Origin,
         bound: Bound,
-    ) -> Result<(), Q::Operation> {
-        self.append_and(operation, origin, bound, |_| ())
+    ) -> Result<u64, Q::Operation> {
+        self.append_and(operation, origin, bound, |slot| {
+            slot.queue.len() as u64 + slot.absorbed()
+        })
     }
 
-    /// The same, and looks at the slot before it lets go of it.
     #[inline(always)]
-    pub(super) fn append_and<R>(
+    fn append_and<R>(
         &self,
         operation: Q::Operation,
         origin: Origin,
@@ -413,7 +421,8 @@ impl<S, Q: Queue<S>, E: Environment> Object<S, Q, E> {
         };
         match self.options.policy {
             Policy::Merge => merge_or_grow(self, operation, |operation| {
-                self.append(operation, origin, Bound::Hard)
+                self.append_counting(operation, origin, Bound::Hard)
+                    .map(drop)
             }),
             Policy::Grow | Policy::Full => Err(Full {
                 operation,
@@ -448,7 +457,8 @@ impl<S, Q: Queue<S>, E: Environment> Object<S, Q, E> {
         if !merge_unless_busy(self) {
             return Err(operation);
         }
-        self.append(operation, origin, Bound::Threshold)
+        self.append_counting(operation, origin, Bound::Threshold)
+            .map(drop)
     }
 
     /// This slot's queue, locked.
