@@ -1,10 +1,10 @@
-//! Every contender of the figures about peers, crossings and memory runs for a moment, on two threads, and gives what its figure shows.
+//! Every contender of the figures about peers, crossings, regret and memory runs for a moment, on two threads, and gives what its figure shows.
 
 use std::collections::BTreeMap;
 
 use percolog_figures::catalogue;
 
-const GROUPS: [&str; 3] = ["peers", "crossover", "memory"];
+const GROUPS: [&str; 4] = ["peers", "crossover", "regret", "memory"];
 
 /// So that nothing takes long that is filled before it is measured.
 const MOST: [(&str, u64); 4] = [

@@ -19,11 +19,15 @@ pub use markdown::markdown;
 pub const MARK: &str = r#"<meta name="generator" content="lab figures">"#;
 
 /// The groups, in the order of the page, and their headings.
-const GROUPS: [(&str, &str); 10] = [
+const GROUPS: [(&str, &str); 11] = [
     ("peers", "Beside what people use today"),
     (
         "crossover",
         "Who wins, from which share of reads and on how many cores",
+    ),
+    (
+        "regret",
+        "How far from the best choice, without knowing the load",
     ),
     ("memory", "What it takes of memory"),
     ("oplog", "The OpLog thesis"),
