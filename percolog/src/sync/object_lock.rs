@@ -275,8 +275,8 @@ impl ObjectLock {
 
     /// Waits until `take` returns something, and sleeps with these marks set while the lock keeps it out. `None` when patience ran out.
     ///
-    /// Sleeps only in a state of the lock in which it has seen the marks *before* it asked `take`, whoever has set them: whoever settles
-    /// what it waits for later finds them, and changes the word when it takes them back. (Unless the lock is freed meanwhile, and is
+    /// Where `take` asks for more than the lock, sleeps only in a state of it in which it has seen the marks *before* it asked, whoever has set
+    /// them: whoever settles what it waits for later finds them, and changes the word when it takes them back. (Unless the lock is freed meanwhile, and is
     /// taken, marked and settled again by the same threads: this one can then sleep until the end of that.)
     fn wait_for<R>(
         &self,

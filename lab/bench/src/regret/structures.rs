@@ -70,22 +70,34 @@ macro_rules! lock {
 }
 
 lock!(
-    StdMutex, Mutex<S>, "Mutex", "`std::sync::Mutex`.",
+    StdMutex,
+    Mutex<S>,
+    "Mutex",
+    "`std::sync::Mutex`.",
     |it| it.lock().unwrap_or_else(PoisonError::into_inner),
     it.lock().unwrap_or_else(PoisonError::into_inner)
 );
 lock!(
-    StdRwLock, RwLock<S>, "RwLock", "`std::sync::RwLock`.",
+    StdRwLock,
+    RwLock<S>,
+    "RwLock",
+    "`std::sync::RwLock`.",
     |it| it.write().unwrap_or_else(PoisonError::into_inner),
     it.read().unwrap_or_else(PoisonError::into_inner)
 );
 lock!(
-    ParkingMutex, parking_lot::Mutex<S>, "parking_lot::Mutex", "`parking_lot::Mutex`.",
+    ParkingMutex,
+    parking_lot::Mutex<S>,
+    "parking_lot::Mutex",
+    "`parking_lot::Mutex`.",
     |it| it.lock(),
     it.lock()
 );
 lock!(
-    ParkingRwLock, parking_lot::RwLock<S>, "parking_lot::RwLock", "`parking_lot::RwLock`.",
+    ParkingRwLock,
+    parking_lot::RwLock<S>,
+    "parking_lot::RwLock",
+    "`parking_lot::RwLock`.",
     |it| it.write(),
     it.read()
 );
