@@ -73,7 +73,8 @@ impl<S, Q: Queue<S>, E: Environment> Object<S, Q, E> {
 }
 
 impl<S, Q: Execute<S>, E: Environment> Object<S, Q, E> {
-    /// Executes an operation now, if the object is free, and everything before it has been executed; with `HELPING` also if the object soon is free, and if what is before it can be executed by this thread. Else the operation comes back, and is to be appended.
+    /// Executes an operation now, if the object is free, and everything before it has been executed; with `HELPING` also if the object
+    /// soon is free, and if what is before it can be executed by this thread. Else the operation comes back, and is to be appended.
     ///
     /// A thread that holds any object executes nothing: what it runs is somebody's operation, which must neither run into others
     /// without end nor keep its object for theirs.

@@ -132,7 +132,7 @@ impl<S, Q: Queue<S>, E: Environment> Object<S, Q, E> {
         operation: Q::Operation,
         origin: Origin,
     ) -> Result<(), Full<Q::Operation>> {
-        match self.append(operation, origin) {
+        match self.append_and(operation, origin, Bound::Threshold, |_| ()) {
             Ok(()) => Ok(()),
             Err(operation) => self.at_limit(operation, origin),
         }
@@ -176,14 +176,8 @@ impl<S, Q: Queue<S>, E: Environment> Object<S, Q, E> {
         .map(drop)
     }
 
-    /// Appends to this slot's queue if it is below its limit; else the operation comes back.
-    #[inline(always)]
-    fn append(&self, operation: Q::Operation, origin: Origin) -> Result<(), Q::Operation> {
-        self.append_and(operation, origin, Bound::Threshold, |_| ())
-    }
-
-    /// The same below a bound, and says how many operations the slot has then that it has appended or absorbed since it was merged. Not with the one above,
-    /// so that the compiler puts that where it is called: once.
+    /// Appends to this slot's queue if it is below the bound; else the operation comes back. Says how many operations the slot has then
+    /// that it has appended or absorbed since it was merged.
     #[cold]
     #[inline(never)]
     pub(super) fn append_counting(
@@ -197,6 +191,8 @@ impl<S, Q: Queue<S>, E: Environment> Object<S, Q, E> {
         })
     }
 
+    /// The same, and `look`s at the slot before it lets go of it. Called from two places, with another `look` each, so that the compiler
+    /// puts the one of most updates where it is called.
     #[inline(always)]
     fn append_and<R>(
         &self,

@@ -73,7 +73,7 @@ impl Trial {
         } = self.stage
         {
             let timed = updates.wrapping_sub(before);
-            // Else the object was deferring in between, or the trial has been forgotten.
+            // Else the object was deferring in between.
             if (1..4 * SAMPLE).contains(&timed) {
                 let took = moment.saturating_sub(since);
                 let thousand = took.saturating_mul(1000) / timed;
@@ -98,8 +98,8 @@ impl Trial {
         matches!(self.stage, Stage::Deferring { .. } | Stage::Merging { .. })
     }
 
-    /// Goes on with the trial of a deferring object, in which a merge has found so many updates, at this moment. Whether deferring has saved a tenth at
-    /// least, if that can be told.
+    /// Goes on with the trial of a deferring object, in which a merge has found so many updates, at this moment. Whether deferring has
+    /// saved a tenth at least, if that can be told.
     pub(super) fn merged(&mut self, found: u64, now: Use, moment: u64) -> Option<bool> {
         match &mut self.stage {
             Stage::Deferring { thousand } => {

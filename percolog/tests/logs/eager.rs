@@ -1,10 +1,10 @@
 //! Updates that are executed at once: what they do, and when they are not.
 #![cfg(not(percolog_loom))]
 
+use crate::panics::Mark;
 use percolog::cpu::CoreId;
 use percolog::oplog::{
-    Absorb, Full, LogStats, Logged, LoggedBuilder, LoggedFn, Mode, Operation, Policy,
-    SynchronizeError,
+    Full, LogStats, Logged, LoggedBuilder, LoggedFn, Mode, Operation, Policy, SynchronizeError,
 };
 use percolog::testing::Environment;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -158,25 +158,6 @@ fn a_panic_of_who_asks_poisons() {
     assert_eq!(log.with(|sum| *sum), 7);
 }
 
-/// Raises a number; each makes the earlier ones unnecessary.
-struct Reach(u32);
-
-impl Operation<u32> for Reach {
-    const ABSORBS: bool = true;
-
-    fn exec(self, highest: &mut u32) {
-        *highest = self.0.max(*highest);
-    }
-
-    fn absorb(&self) -> Absorb<'_> {
-        Absorb::Replace(0)
-    }
-
-    fn replaces(&self, earlier: &Self) -> bool {
-        self.0 >= earlier.0
-    }
-}
-
 /// A clock that goes on when it is looked at: what takes no stamps takes no time.
 #[derive(Default)]
 struct Looked(AtomicU64);
@@ -192,11 +173,11 @@ impl Environment for &Looked {
 }
 
 /// Raises the number so often, with a reader after every so many.
-fn raised(reads: u32) -> LogStats {
+fn raised(reads: u64) -> LogStats {
     let clock = Looked::default();
     let log = LoggedBuilder::new().build_in(0, &clock);
     for n in 1..=50_000 {
-        log.queue(Reach(n));
+        log.queue(Mark(n));
         if n.is_multiple_of(reads) {
             assert_eq!(log.with(|highest| *highest), n);
         }
@@ -208,7 +189,7 @@ fn raised(reads: u32) -> LogStats {
 
 #[test]
 fn what_is_tried_comes_to_an_end_without_a_reader() {
-    let stats = raised(u32::MAX);
+    let stats = raised(u64::MAX);
     assert!(stats.merges >= 2, "{stats:?}");
     assert!(stats.absorbed > 0 && stats.at_once > 40_000, "{stats:?}");
 }

@@ -418,7 +418,7 @@ fn a_machine_that_panics_takes_no_operation_along() {
 }
 
 /// What counts is the highest.
-struct Mark(u64);
+pub(crate) struct Mark(pub(crate) u64);
 
 impl Operation<u64> for Mark {
     const ABSORBS: bool = true;

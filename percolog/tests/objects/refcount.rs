@@ -15,13 +15,13 @@
 //! | A place has 32 bits for what was added to it. | It has 15, and is emptied before they are too few: `tests::a_place_is_emptied_before_it_overflows` |
 //! | Objects that share a place push each other out, and wait an epoch longer. | They wait no longer, and nothing is lost: `tests::more_counts_than_places_lose_nothing`, `models::counts_that_push_each_other_out` |
 
+mod cold;
 mod differential;
 mod ordinary;
 mod refcache;
 
 #[cfg(unix)]
 use crate::common::child::{check, in_a_child};
-use crate::common::eventually::eventually;
 use crate::common::share::share;
 use percolog::refcount::{self, CoreArc, CoreWeak};
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
@@ -91,109 +91,6 @@ fn until(dropped: &AtomicUsize, count: usize) {
         }
         thread::yield_now();
     }
-}
-
-#[test]
-fn the_last_drop_destroys_what_is_cold() {
-    let dropped: Arc<AtomicUsize> = Arc::default();
-    let first = CoreArc::new(Watched::new(1, &dropped));
-    let (second, weak) = (first.clone(), CoreArc::downgrade(&first));
-    drop(first);
-    second.check();
-    drop(weak.upgrade().expect("there is one"));
-    assert_eq!(dropped.load(Ordering::Relaxed), 0);
-    drop(second);
-    assert_eq!(dropped.load(Ordering::Relaxed), 1);
-    assert!(weak.upgrade().is_none());
-}
-
-/// Cold references of what is hot by now, hot ones of it, and what is cold again: the last of all of them is what counts.
-#[test]
-fn cold_and_hot_references_of_one_value() {
-    for last_is_hot in [false, true] {
-        let dropped: Arc<AtomicUsize> = Arc::default();
-        let cold = CoreArc::new(Watched::new(1, &dropped));
-        let hot = CoreArc::into_hot(cold.clone());
-        let (other, weak) = (cold.clone(), CoreArc::downgrade(&hot));
-        assert!(CoreArc::ptr_eq(&cold, &hot) && weak.ptr_eq(&CoreArc::downgrade(&cold)));
-        assert_eq!((CoreArc::count(&cold), CoreArc::weak_count(&hot)), (3, 1));
-        let again = weak.upgrade().expect("there are some");
-        drop(other);
-        let (first, last) = if last_is_hot {
-            (cold, hot)
-        } else {
-            (hot, cold)
-        };
-        drop((first, again));
-        refcount::reclaim();
-        last.check();
-        assert_eq!(CoreArc::count(&last), 1);
-        drop(last);
-        until(&dropped, 1);
-        assert!(weak.upgrade().is_none());
-    }
-}
-
-/// What is hot is unwrapped and changed as exactly as what is cold, and is cold after it.
-#[test]
-fn the_only_reference_of_a_hot_value() {
-    let dropped: Arc<AtomicUsize> = Arc::default();
-    let mut only = CoreArc::into_hot(CoreArc::new(Watched::new(1, &dropped)));
-    let (other, weak) = (only.clone(), CoreArc::downgrade(&only));
-    assert!(CoreArc::get_mut(&mut only).is_none());
-    drop(other);
-    assert!(CoreArc::get_mut(&mut only).is_none(), "there is a weak one");
-    drop(weak);
-    CoreArc::get_mut(&mut only)
-        .expect("there is no other")
-        .number = 2;
-    let again = CoreArc::into_hot(only);
-    let second = again.clone();
-    let again = CoreArc::try_unwrap(again)
-        .map(|_| ())
-        .expect_err("there is another one");
-    drop(second);
-    let value = CoreArc::try_unwrap(again).ok().expect("there is no other");
-    assert_eq!((value.number, dropped.load(Ordering::Relaxed)), (2, 0));
-}
-
-/// Two threads that clone and drop all the time make it hot: else the last drop would destroy it.
-#[test]
-#[cfg_attr(miri, ignore = "takes contention, which takes long there")]
-fn contention_makes_it_hot() {
-    if thread::available_parallelism().map_or(1, |processors| processors.get()) < 2 {
-        return;
-    }
-    let is_hot = || {
-        let dropped: Arc<AtomicUsize> = Arc::default();
-        let value = CoreArc::new(Watched::new(1, &dropped));
-        let begun = Barrier::new(2);
-        thread::scope(|scope| {
-            for _ in 0..2 {
-                scope.spawn(|| {
-                    begun.wait();
-                    (0..200_000).for_each(|_| drop(value.clone()));
-                });
-            }
-        });
-        drop(value.clone());
-        drop(value);
-        let is_hot = dropped.load(Ordering::Relaxed) == 0;
-        until(&dropped, 1);
-        is_hot
-    };
-    // Unless the system runs them one after the other, or another test makes a round just then.
-    assert!((0..500).any(|_| is_hot()));
-}
-
-/// One thread never does, however often it clones.
-#[test]
-fn one_thread_leaves_it_cold() {
-    let dropped: Arc<AtomicUsize> = Arc::default();
-    let value = CoreArc::new(Watched::new(1, &dropped));
-    (0..share(200_000)).for_each(|_| drop(value.clone()));
-    drop(value);
-    assert_eq!(dropped.load(Ordering::Relaxed), 1);
 }
 
 #[test]
@@ -360,29 +257,6 @@ fn garbage_is_bounded_however_many_drop() {
     let most = most.into_inner();
     assert!(most <= 2 * THREADS * FOUND_BY_THEN, "{most} at a time");
     until(&dropped, made.into_inner());
-}
-
-/// Values that a round leaves alone, since there are cold references; those are the last ones, and nobody reclaims.
-#[test]
-fn the_last_ones_are_cold() {
-    /// As many are dropped by then that one of the drops looks.
-    const UNTIL_FOUND: usize = 64;
-    let dropped: Arc<AtomicUsize> = Arc::default();
-    let values: Vec<_> = (0..1000)
-        .map(|number| CoreArc::new(Watched::new(number, &dropped)))
-        .collect();
-    for value in &values {
-        drop(CoreArc::into_hot(value.clone()));
-    }
-    refcount::reclaim();
-    values.iter().for_each(|value| value.check());
-    let made = values.len();
-    drop(values);
-    // The round of another test may have taken some, and destroys them.
-    assert!(eventually(
-        || dropped.load(Ordering::Acquire) + UNTIL_FOUND >= made
-    ));
-    until(&dropped, made);
 }
 
 /// A chain: each value owns the next. One level a round, and no deep recursion.
