@@ -318,10 +318,11 @@ impl Collector {
         for candidate in self.candidates.take() {
             // SAFETY: a candidate has its share until that is given up, below.
             let count = unsafe { candidate.as_ref() };
-            if count.central() == 0 {
-                candidates.push(candidate);
-            } else if count.leave_candidates() {
+            let is_zero = count.central() == 0;
+            if count.stays_hot(is_zero) || !is_zero && count.leave_candidates() {
                 self.candidates.add(count);
+            } else if is_zero {
+                candidates.push(candidate);
             }
         }
         if candidates.is_empty() {
@@ -332,7 +333,7 @@ impl Collector {
         match self.check(mode, &candidates) {
             Ok(zero) => {
                 for (candidate, is_zero) in candidates.iter().zip(zero) {
-                    if !of(candidate).is_cooling(is_zero) {
+                    if !is_zero {
                         self.keep(of(candidate));
                     } else if of(candidate).end_hot(false) == Then::Die {
                         round.dead.push(*candidate);

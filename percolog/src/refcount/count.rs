@@ -25,7 +25,7 @@
 
 use core::ptr::{self, NonNull};
 
-use super::heat::{Clones, Heat};
+use super::heat::{self, Heat};
 use crate::sync::atomic::{AtomicI64, AtomicPtr, AtomicU32, AtomicU64, Ordering};
 use crate::sync::const_fn;
 
@@ -90,7 +90,6 @@ pub(super) struct Count {
     pub(super) queued: AtomicU32,
     /// What the death of this one takes from the budget of a row, in KiB.
     weight: u16,
-    clones: Clones,
     /// The next candidate.
     pub(super) next: AtomicPtr<Count>,
     /// What is done when the count is zero, and with what.
@@ -121,7 +120,6 @@ impl Count {
                 central: AtomicI64::new(1),
                 queued: AtomicU32::new(0),
                 weight: if weight > MOST << 10 { MOST as u16 } else { weight.div_ceil(1 << 10) as u16 },
-                clones: Clones::new(),
                 next: AtomicPtr::new(ptr::null_mut()),
                 dead,
                 object: ptr::null_mut(),
@@ -150,7 +148,7 @@ impl Count {
     /// The caller has a reference.
     #[inline(always)]
     pub(super) fn add_cold(&self) -> bool {
-        let is_due = self.clones.tick();
+        let is_due = heat::is_noted();
         // Relaxed, as in `Arc`: who has a reference hands on what it knows with it.
         if is_zero(
             self.word
@@ -188,7 +186,7 @@ impl Count {
             self.word.fetch_sub(ONE, Ordering::Release);
             return None;
         }
-        Some(self.clones.tick() && self.note())
+        Some(heat::is_noted() && self.note())
     }
 
     /// Adds a cold reference for who has none, unless there is none at all. Returns whether it is hot now.
@@ -204,7 +202,7 @@ impl Count {
                 Ordering::Relaxed,
             );
             match added {
-                Ok(_) => return Some(self.clones.tick() && self.note()),
+                Ok(_) => return Some(heat::is_noted() && self.note()),
                 Err(other) => now = other,
             }
         }
@@ -215,24 +213,11 @@ impl Count {
     /// after this.
     #[inline(always)]
     pub(super) fn drop_cold(&self) -> Then {
-        // Relaxed: it decides who looks for the share. Who makes the count hot just now gives up a hot one later, which is noticed.
-        if self.state.load(Ordering::Relaxed) != COLD {
-            return self.drop_beside_share();
-        }
         // Release pairs with the Acquire in `acquire`: what the caller did to the value comes before what is done at zero.
-        let before = self.word.fetch_sub(ONE, Ordering::Release);
-        if !is_zero(before.wrapping_sub(ONE)) {
-            return Then::Nothing;
-        }
-        self.acquire();
-        Then::Die
-    }
-
-    #[inline(never)]
-    fn drop_beside_share(&self) -> Then {
-        // Release: as in `drop_cold`.
-        let before = self.word.fetch_sub(ONE, Ordering::Release);
-        let left = before.wrapping_sub(ONE);
+        let left = self
+            .word
+            .fetch_sub(ONE, Ordering::Release)
+            .wrapping_sub(ONE);
         if is_zero(left) {
             self.acquire();
             return Then::Die;
@@ -295,13 +280,12 @@ impl Count {
         self.word.load(Ordering::Acquire) & SHARE != 0
     }
 
-    /// Whether the share is to be given up, after a check that found no hot reference or may have missed one. What somebody has a cold
-    /// reference of may be about to be cloned again, and stays hot for some rounds. For the collector.
-    pub(super) fn is_cooling(&self, is_zero: bool) -> bool {
-        // Relaxed: a hint. Who drops the last cold reference now leaves it to a later round, which finds it.
-        let has_cold = self.word.load(Ordering::Relaxed) >= ONE;
+    /// Whether it stays hot though a round finds no hot reference, and is not even checked, which would be in the way of those who clone:
+    /// what somebody has a cold reference of may be about to be cloned again, for some rounds. For the collector.
+    pub(super) fn stays_hot(&self, is_zero: bool) -> bool {
         let is_idle = self.heat.is_idle(is_zero);
-        is_zero && (is_idle || !has_cold)
+        // Relaxed: a hint. Who drops the last cold reference now leaves it to a later round, which finds it.
+        is_zero && !is_idle && self.word.load(Ordering::Relaxed) >= ONE
     }
 
     /// There is no hot reference, and the share is given up, or becomes a cold reference for the one that there was. Returns what is left to do.

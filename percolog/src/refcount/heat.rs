@@ -2,12 +2,14 @@
 
 #[cfg(not(percolog_loom))]
 use crate::cpu::{self, clock};
+use crate::sync::global::AtomicU32;
 #[cfg(not(percolog_loom))]
 use crate::sync::global::Ordering;
-use crate::sync::global::{AtomicU8, AtomicU32};
+#[cfg(not(percolog_loom))]
+use core::cell::Cell;
 
 /// While it is cold, what some of the clones have noted, for those that come later: `score`, `core` and `time`, as far as there are bits. Notes that
-/// are lost or mixed up make a count hot a little sooner or later. While it is hot, `score` says how many rounds have found it idle.
+/// are lost or mixed up make a count hot a little sooner or later. While it is hot, `score` says how many rounds in succession have found it idle.
 #[derive(Debug)]
 pub(super) struct Heat(AtomicU32);
 
@@ -18,21 +20,27 @@ const CORE: u32 = 14;
 #[cfg(not(percolog_loom))]
 const TIME: u32 = (1 << CORE) - 1;
 
+/// So many cold clones of a thread, of which one is noted.
+#[cfg(not(percolog_loom))]
+const NOTED: u8 = 64;
+
 /// What a change of the core counts for. One that is followed by a note of the same core counts for less.
 #[cfg(not(percolog_loom))]
 const CHANGE: u32 = 4;
-/// With so much it is contended: 16 changes of the core, or more.
+/// With so much it is contended: 8 changes of the core, or more.
 #[cfg(not(percolog_loom))]
-const CONTENDED: u32 = 1 << 6;
+const CONTENDED: u32 = 1 << 5;
 
-/// So many rounds have to find no hot reference until a count with a cold one is cold.
+/// So many rounds in succession have to find no hot reference until a count with a cold one is cold.
 #[cfg(not(percolog_loom))]
-const IDLE: u32 = 16;
+const IDLE: u32 = 60;
+#[cfg(not(percolog_loom))]
+const _: () = assert!(IDLE < 1 << (u32::BITS - SCORE) && CONTENDED < 1 << (u32::BITS - SCORE));
 
 /// The clock's ticks in a unit of time, by their binary logarithm.
 #[cfg(not(percolog_loom))]
 const UNIT: u32 = 14;
-/// Two notes with more between them say nothing of each other: 0.2 ms with a clock of 3 GHz, for 256 clones. What is cloned
+/// Two notes with more between them say nothing of each other: 0.2 ms with a clock of 3 GHz, for 64 clones. What is cloned
 /// less often costs more time elsewhere.
 #[cfg(not(percolog_loom))]
 const LONG: u32 = 40;
@@ -42,7 +50,7 @@ impl Heat {
         Self(AtomicU32::new(0))
     }
 
-    /// Notes a clone, one of some hundred. Returns whether there is contention.
+    /// Notes a clone, one of [`NOTED`]. Returns whether there is contention.
     #[cfg(not(percolog_loom))]
     pub(super) fn is_contended(&self) -> bool {
         let core = cpu::current().index() as u32 & ((1 << (SCORE - CORE)) - 1);
@@ -92,27 +100,20 @@ impl Heat {
     }
 }
 
-/// How many cold clones there were since one was noted; not each of all threads, since it is not updated atomically, so that it costs
-/// nothing beside the count.
-#[derive(Debug)]
-pub(super) struct Clones(AtomicU8);
-
-impl Clones {
-    pub(super) const fn new() -> Self {
-        Self(AtomicU8::new(0))
-    }
-
-    /// Counts a clone. Returns whether it is one of those to be noted.
-    #[inline(always)]
-    pub(super) fn tick(&self) -> bool {
-        #[cfg(percolog_loom)]
-        return false;
-        #[cfg(not(percolog_loom))]
-        {
-            // Relaxed, both: a hint.
-            let clones = self.0.load(Ordering::Relaxed).wrapping_add(1);
-            self.0.store(clones, Ordering::Relaxed);
-            clones == 0
+/// Whether a cold clone that this thread makes is one of those to be noted: one of [`NOTED`]. Each thread counts its own, whatever they are of, since
+/// a count of each object's would be one more line to wait for where it is contended.
+#[inline(always)]
+pub(super) fn is_noted() -> bool {
+    #[cfg(percolog_loom)]
+    return false;
+    #[cfg(not(percolog_loom))]
+    {
+        std::thread_local! {
+            /// It has no destructor, and so can be used in a thread's last moments.
+            static CLONES: Cell<u8> = const { Cell::new(0) };
         }
+        let clones = CLONES.get().wrapping_add(1);
+        CLONES.set(clones);
+        clones.is_multiple_of(NOTED)
     }
 }

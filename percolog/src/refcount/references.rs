@@ -61,12 +61,12 @@ use crate::cpu::{barrier, lease};
 /// # Cold and hot
 ///
 /// A value is *cold* at first: its references are counted in one atomic word, as those of an `Arc`. It becomes *hot* when its
-/// references are cloned on several cores in quick succession: one clone of 256 notes the core and the time, and 16 changes of the core,
+/// references are cloned on several cores in quick succession: one clone of 64 notes the core and the time, and 8 changes of the core,
 /// each within some 0.2 ms, are contention. [`into_hot`](Self::into_hot) makes it hot at once.
 ///
 /// References that were made while the value was cold stay cold, and are dropped in the word; those that are made while it is hot,
 /// out of whichever, are counted on the core of the thread. A hot value becomes cold again when a round finds that all its hot references are gone;
-/// at once if there are no cold ones, which is its end, and else after 16 such rounds.
+/// at once if there are no cold ones, which is its end, and else after 60 such rounds in succession.
 ///
 /// # When the value is destroyed
 ///

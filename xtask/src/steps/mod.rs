@@ -272,6 +272,13 @@ fn step(
     }
 }
 
+/// The number that stands directly before some words.
+fn number_before(text: &str, words: &str) -> Option<f64> {
+    let (before, _) = text.split_once(words)?;
+    let mut parts = before.rsplit(|letter: char| !letter.is_ascii_digit() && letter != '.');
+    parts.next()?.parse().ok()
+}
+
 /// The first command that the README gives: it writes a report.
 fn demo(job: &mut Job) {
     // A name that no earlier run has used.
@@ -281,12 +288,22 @@ fn demo(job: &mut Job) {
     command.arg(&report);
     job.run("demo", Counting::Nothing, command);
     job.report.call("demo has written its report", || {
-        let written = std::fs::read_to_string(&report).is_ok_and(|page| page.contains("</html>"));
-        let missing = format!("{} is not a whole page", report.display());
-        Ok(if written {
-            (Counts::ONE_PASSED, None)
-        } else {
-            (Counts::default(), Some(missing))
+        let page = std::fs::read_to_string(&report).unwrap_or_default();
+        let gains = [
+            number_before(&page, "× foretold"),
+            number_before(&page, "× real"),
+        ];
+        let wrong = match gains {
+            [Some(foretold), Some(real)] if page.contains("</html>") => {
+                // The first page says that the fix is worth what was foretold.
+                (real < 0.7 * foretold)
+                    .then(|| format!("{foretold}× was foretold, {real}× is real"))
+            }
+            _ => Some(format!("{} is not a whole page", report.display())),
+        };
+        Ok(match wrong {
+            None => (Counts::ONE_PASSED, None),
+            wrong => (Counts::default(), wrong),
         })
     });
 }
@@ -373,6 +390,14 @@ fn on_a_busy_machine(job: &mut Job) {
 #[cfg(test)]
 mod tests_of_the_list {
     use super::*;
+
+    #[test]
+    fn a_report_says_what_was_foretold_and_what_is_real() {
+        let page = "<p>9.4× foretold, <strong>12× real</strong>. 48 cores";
+        assert_eq!(number_before(page, "× foretold"), Some(9.4));
+        assert_eq!(number_before(page, "× real"), Some(12.0));
+        assert_eq!(number_before("none", "× real"), None);
+    }
 
     #[test]
     fn a_change_asks_for_the_steps_that_depend_on_it() {

@@ -3,7 +3,7 @@
 use alloc::vec::Vec;
 use loom::sync::Arc;
 
-use super::{AtomicUsize, Generation, Object, World, both};
+use super::{AtomicUsize, Object, World, a_reference_of_an_old_generation, both};
 use crate::sync::UnsafeCell;
 
 /// One object, with so many cold references.

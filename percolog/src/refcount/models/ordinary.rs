@@ -2,7 +2,7 @@
 
 use loom::sync::Arc;
 
-use super::{Generation, MODE, World, both, with_a_reference_on_row_1};
+use super::{MODE, World, a_reference_of_an_old_generation, both, with_a_reference_on_row_1};
 
 /// Whoever clones, with a lease or without, while the count becomes ordinary: nothing is lost, rows have nothing after it,
 /// and the last drop is the one that it dies by.

@@ -81,7 +81,7 @@ fn contention_makes_it_hot() {
         let value = CoreArc::new(Watched::new(1, &dropped));
         for turn in 0..100 {
             cpu::bind(CoreId::new(turn % 2));
-            (0..256).for_each(|_| drop(value.clone()));
+            (0..64).for_each(|_| drop(value.clone()));
         }
         drop(value);
         let is_hot = dropped.load(Ordering::Relaxed) == 0;
