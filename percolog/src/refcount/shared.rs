@@ -8,10 +8,9 @@ use super::collector::{Collector, Round};
 use super::count::{Count, Then};
 use super::row::LEAST_WEIGHT;
 use crate::cpu::process::{self, AroundForks};
-use crate::cpu::{self, barrier, lease};
+use crate::cpu::{barrier, lease};
 use crate::reclaim::contain;
-use crate::sync::Isolated;
-use crate::sync::global::{AtomicU64, Ordering};
+use crate::sync::global::{AtomicU8, AtomicU64, Ordering};
 
 /// All counts of the process.
 pub(super) static COLLECTOR: Collector = Collector::new(|| process::around_forks(&AROUND_FORKS));
@@ -28,8 +27,8 @@ static AROUND_FORKS: AroundForks = AroundForks {
 /// Destructors that panicked.
 static PANICS: AtomicU64 = AtomicU64::new(0);
 
-/// Values that were destroyed, by where: an atomic of all threads would be what clones and drops do without.
-static DESTROYED: [Isolated<AtomicU64>; 16] = [const { Isolated::new(AtomicU64::new(0)) }; 16];
+/// Values that were destroyed.
+static DESTROYED: AtomicU64 = AtomicU64::new(0);
 
 /// What every object begins with.
 #[repr(C)]
@@ -38,6 +37,8 @@ pub(super) struct Header {
     pub(super) strong: Count,
     /// Of `CoreWeak`s, and one for all `CoreArc`s together. The header is freed at zero.
     pub(super) weak: Count,
+    /// 1: the value was moved out.
+    pub(super) taken: AtomicU8,
 }
 
 /// A value beside its counts.
@@ -60,6 +61,7 @@ impl Header {
         Self {
             strong: Count::one(strong, weight),
             weak: Count::one(weak, LEAST_WEIGHT),
+            taken: AtomicU8::new(0),
         }
     }
 
@@ -84,7 +86,10 @@ impl Header {
         free_empty: impl FnOnce(),
     ) -> usize {
         // SAFETY: the header lives as long as its weak count, of which one is given up below.
-        let is_there = !unsafe { this.as_ref() }.strong.is_taken();
+        let taken = unsafe { &raw const (*this.as_ptr()).taken };
+        // Relaxed: written before the reference of who took it was given up, and who found the count zero acquired that.
+        // SAFETY: as above.
+        let is_there = unsafe { (*taken).load(Ordering::Relaxed) } == 0;
         if is_there {
             let mut drop_value = Some(drop_value);
             let panics = contain(|| {
@@ -94,19 +99,12 @@ impl Header {
             });
             // Relaxed: numbers for people.
             PANICS.fetch_add(panics, Ordering::Relaxed);
-            let here = cpu::current().index() % DESTROYED.len();
-            DESTROYED[here].fetch_add(1, Ordering::Relaxed);
+            DESTROYED.fetch_add(1, Ordering::Relaxed);
         } else {
             free_empty();
         }
-        // The one weak reference of all strong ones, which is cold.
-        // SAFETY: it was there until now. A field's address is not null.
-        unsafe {
-            give_up(
-                NonNull::new_unchecked(&raw mut (*this.as_ptr()).weak),
-                false,
-            )
-        };
+        // SAFETY: the one weak reference of all strong ones. A field's address is not null.
+        unsafe { give_up(NonNull::new_unchecked(&raw mut (*this.as_ptr()).weak)) };
         usize::from(is_there)
     }
 }
@@ -158,64 +156,21 @@ pub(super) unsafe fn free_boxed<T: ?Sized>(object: *mut u8) -> usize {
     0
 }
 
-/// Makes a reference out of one. Returns whether it is hot.
-///
 /// # Safety
-/// The caller has a reference that the count counts, which is hot or not as it says.
+/// The caller has a reference that the count counts.
 #[inline(always)]
-pub(super) unsafe fn take_one(count: &Count, is_hot: bool) -> bool {
-    // SAFETY: its promise. The count is there as long as its reference.
-    if is_hot || count.is_hot() && unsafe { take_one_if_hot(count) } {
-        if is_hot {
-            // SAFETY: the caller has a hot one.
-            unsafe { take_one_hot(count) };
-        }
-        return true;
-    }
-    count.add_cold()
-}
-
-/// # Safety
-/// The caller has a hot reference of the count.
-#[inline(never)]
-unsafe fn take_one_hot(count: &Count) {
+pub(super) unsafe fn take_one(count: &Count) {
     // SAFETY: the lease is the caller's own; its promise. Making one leaves nothing to do.
     let _ = unsafe { COLLECTOR.add(barrier::mode(), lease::mine(), count, 1) };
 }
 
-/// Makes a hot reference where there are some. Returns whether it did.
-///
 /// # Safety
-/// The count is not freed meanwhile.
-#[inline(never)]
-pub(super) unsafe fn take_one_if_hot(count: &Count) -> bool {
-    // SAFETY: the lease is the caller's own; its promise.
-    unsafe { COLLECTOR.add_if_hot(barrier::mode(), lease::mine(), count) }
-}
-
-/// # Safety
-/// The caller has a reference that the count counts, which is hot or not as it says, and does not use it again.
+/// The caller has a reference that the count counts, and does not use it again.
 #[inline(always)]
-pub(super) unsafe fn give_up(count: NonNull<Count>, is_hot: bool) {
-    if is_hot {
-        // SAFETY: its promise.
-        return unsafe { give_up_hot(count) };
-    }
-    // SAFETY: the count is there until the caller's reference is given up.
-    let then = unsafe { count.as_ref() }.drop_cold();
-    if then != Then::Nothing {
-        // SAFETY: that is left to do for this count.
-        unsafe { go_on(then, count) };
-    }
-}
-
-/// # Safety
-/// The caller has a hot reference of the count, and does not use it again.
-#[inline(never)]
-unsafe fn give_up_hot(count: NonNull<Count>) {
-    let (mode, lease) = (barrier::mode(), lease::mine());
-    // SAFETY: the lease is the caller's own; the count is there until the caller's reference is given up.
-    let then = unsafe { COLLECTOR.add(mode, lease, count.as_ref(), -1) };
+pub(super) unsafe fn give_up(count: NonNull<Count>) {
+    let mode = barrier::mode();
+    // SAFETY: the lease is the caller's own; its promise, by which the count is there until its reference is given up.
+    let then = unsafe { COLLECTOR.add(mode, lease::mine(), count.as_ref(), -1) };
     if then != Then::Nothing {
         // SAFETY: that is left to do for this count.
         unsafe { go_on(then, count) };
@@ -226,13 +181,11 @@ unsafe fn give_up_hot(count: NonNull<Count>) {
 /// The collector has left this to the caller, when a reference of the count was given up.
 #[cold]
 unsafe fn go_on(then: Then, count: NonNull<Count>) {
-    let mode = barrier::mode();
-    match then {
-        // SAFETY: the word is zero, so no row has anything for it, and nobody can make a reference any more.
-        Then::Die => _ = unsafe { Count::die(count) },
-        // SAFETY: the lease is the caller's own.
-        Then::Wait if unsafe { COLLECTOR.charge(mode, lease::mine()) } == Then::Nothing => {}
-        _ => _ = bury(COLLECTOR.round(mode)),
+    if then == Then::Die {
+        // SAFETY: an ordinary count that is zero: no row has anything for it, and nobody can make a reference any more.
+        unsafe { Count::die(count) };
+    } else {
+        bury(COLLECTOR.round(barrier::mode()));
     }
 }
 
@@ -246,8 +199,8 @@ fn bury(round: Round) -> (usize, usize) {
     (round.dead.len(), values)
 }
 
-/// Destroys every [hot](super::CoreArc#cold-and-hot) value of which the last [`CoreArc`](super::CoreArc) was dropped before this call, unless
-/// another thread is destroying it already. Returns how many values it destroyed. Cold ones are gone already.
+/// Destroys every value of which the last [`CoreArc`](super::CoreArc) was dropped before this call, unless another thread is destroying
+/// it already. Returns how many values it destroyed.
 ///
 /// Values of which the last reference is dropped by a destructor that runs here are destroyed too.
 ///
@@ -286,7 +239,7 @@ pub fn stats() -> RefcountStats {
     // Relaxed: numbers for people.
     RefcountStats {
         rounds: COLLECTOR.rounds(),
-        destroyed: DESTROYED.iter().map(|of| of.load(Ordering::Relaxed)).sum(),
+        destroyed: DESTROYED.load(Ordering::Relaxed),
         panics: PANICS.load(Ordering::Relaxed),
     }
 }
@@ -298,7 +251,7 @@ mod tests {
     #[cfg(target_pointer_width = "64")]
     #[test]
     fn counts_take_what_the_documentation_says() {
-        assert_eq!(size_of::<Header>(), 112);
-        assert_eq!(size_of::<Inline<u64>>(), 120);
+        assert_eq!(size_of::<Header>(), 104);
+        assert_eq!(size_of::<Inline<u64>>(), 112);
     }
 }

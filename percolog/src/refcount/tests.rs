@@ -1,8 +1,7 @@
 //! What models cannot reach: places that many objects share, versions, and rounds that nobody asked for.
 
-use super::candidates::Candidates;
 use super::collector::Collector;
-use super::count::{Count, Then};
+use super::count::{Candidates, Count, Then};
 use super::row::{LEAST_WEIGHT, Row, WAYS};
 use crate::cpu::barrier;
 use core::ptr;
@@ -12,13 +11,6 @@ unsafe fn never(_: *mut u8) -> usize {
     unreachable!("nothing is found dead here")
 }
 
-/// A count of one hot reference.
-fn hot(weight: u32) -> Count {
-    let count = Count::one(never, weight);
-    assert!(count.become_hot());
-    count
-}
-
 fn add(row: &Row, count: &Count, one: i16, candidates: &Candidates) -> Then {
     // SAFETY: one thread uses the row.
     unsafe { row.add(barrier::mode(), count, one, candidates) }
@@ -26,7 +18,7 @@ fn add(row: &Row, count: &Count, one: i16, candidates: &Candidates) -> Then {
 
 #[test]
 fn what_happened_and_was_undone_is_seen() {
-    let (row, count, candidates) = (Row::new(), hot(1), Candidates::new());
+    let (row, count, candidates) = (Row::new(), Count::one(never, 1), Candidates::new());
     let before = row.look(&count);
     let _ = add(&row, &count, 1, &candidates);
     let with = row.look(&count);
@@ -45,7 +37,7 @@ fn what_happened_and_was_undone_is_seen() {
 
 #[test]
 fn more_counts_than_places_lose_nothing() {
-    let counts: Vec<Count> = (0..4 * WAYS).map(|_| hot(1)).collect();
+    let counts: Vec<Count> = (0..4 * WAYS).map(|_| Count::one(never, 1)).collect();
     let (row, candidates) = (Row::new(), Candidates::new());
     for round in 0..3 {
         for count in &counts {
@@ -66,7 +58,7 @@ fn more_counts_than_places_lose_nothing() {
 
 #[test]
 fn a_place_is_emptied_before_it_overflows() {
-    let (row, count, candidates) = (Row::new(), hot(1), Candidates::new());
+    let (row, count, candidates) = (Row::new(), Count::one(never, 1), Candidates::new());
     for one in [1, -1, -1, 1] {
         for _ in 0..100_000 {
             let _ = add(&row, &count, one, &candidates);
@@ -80,7 +72,7 @@ fn a_place_is_emptied_before_it_overflows() {
 fn what_takes_away_uses_the_budget() {
     use super::row::BUDGET;
     let (row, candidates) = (Row::new(), Candidates::new());
-    let count = hot(LEAST_WEIGHT);
+    let count = Count::one(never, LEAST_WEIGHT);
     // Clones and drops in turns take nothing away.
     for _ in 0..100_000 {
         assert_eq!(add(&row, &count, 1, &candidates), Then::Nothing);
@@ -98,7 +90,7 @@ fn what_takes_away_uses_the_budget() {
 #[test]
 fn a_place_that_is_anothers_both_times_tells_of_what_was_between() {
     let (row, candidates) = (Row::new(), Candidates::new());
-    let counts: Vec<Count> = (0..=WAYS).map(|_| hot(1)).collect();
+    let counts: Vec<Count> = (0..=WAYS).map(|_| Count::one(never, 1)).collect();
     let has = |count: &Count| row.look(count).amount_for(count) != 0;
     // More of them than places: two share one.
     let (count, other) = counts
@@ -128,7 +120,9 @@ fn who_drops_finds_what_is_dead_in_every_row() {
     static COLLECTOR: Collector = Collector::new(|| {});
     const IDLE: usize = 0;
     const BUSY: usize = 1;
-    let counts: Vec<Count> = (0..8 * WAYS).map(|_| hot(LEAST_WEIGHT)).collect();
+    let counts: Vec<Count> = (0..8 * WAYS)
+        .map(|_| Count::one(never, LEAST_WEIGHT))
+        .collect();
     let mode = barrier::mode();
     let add = |lease, count: &Count, one| {
         // SAFETY: the collector is this test's own, and one thread uses its rows in turn.
@@ -154,7 +148,7 @@ fn who_drops_finds_what_is_dead_in_every_row() {
 fn nobody_in_a_child_waits_for_an_owner_that_was_about_to_look() {
     static COLLECTOR: Collector = Collector::new(|| {});
     const ROW: usize = 0;
-    let count = hot(LEAST_WEIGHT);
+    let count = Count::one(never, LEAST_WEIGHT);
     let mode = barrier::mode();
     // SAFETY: the collector is this test's own, and one thread uses its rows.
     let _ = unsafe { COLLECTOR.add(mode, Some(ROW), &count, 1) };
