@@ -149,7 +149,7 @@ pub fn references(shift: Shift, kind: ReferenceKind, work: u64) -> Result<Work, 
             packed(shift, [before, after], take, GuardedCount::give_by_adding)
         }
         ReferenceKind::Rows => {
-            let entry = CoreArc::new(Alone(Generation::new()));
+            let entry = CoreArc::into_hot(CoreArc::new(Alone(Generation::new())));
             percolog_roi::label(&*entry, "generation");
             let done = crew::run(shift, |_| {
                 let entry = &entry;

@@ -83,8 +83,10 @@ pub(crate) enum Loop {
     CounterAddAndSum,
     /// `Reducer::update` of a sum.
     ReducerUpdate,
-    /// A clone of a `CoreArc`, and its drop.
+    /// A clone of a `CoreArc` that is cold, and its drop.
     CoreArcClone,
+    /// The same, of one that is hot.
+    CoreArcCloneHot,
     /// `Logged::queue` of an operation that costs nothing and is executed at once.
     Queue,
     /// The same, logged, merges at the limit included.
@@ -133,13 +135,14 @@ static DOMAIN: Domain = Domain::new();
 static OBJECTS: Slab<'_, [u64; 8]> = Slab::new(&DOMAIN);
 
 impl Loop {
-    pub(crate) const ALL: [Self; 23] = [
+    pub(crate) const ALL: [Self; 24] = [
         Self::Current,
         Self::CounterAdd,
         Self::CounterSum,
         Self::CounterAddAndSum,
         Self::ReducerUpdate,
         Self::CoreArcClone,
+        Self::CoreArcCloneHot,
         Self::Queue,
         Self::QueueLogged,
         Self::Update,
@@ -169,7 +172,8 @@ impl Loop {
             Self::CounterSum => ("counter_sum", 17.0),
             Self::CounterAddAndSum => ("counter_add_and_sum", 197.0),
             Self::ReducerUpdate => ("reducer_update", 32.0),
-            Self::CoreArcClone => ("core_arc_clone", 102.0),
+            Self::CoreArcClone => ("core_arc_clone", 38.0),
+            Self::CoreArcCloneHot => ("core_arc_clone_hot", 135.0),
             Self::Queue => ("queue", 64.0),
             Self::QueueLogged => ("queue_logged", 129.0),
             Self::Update => ("update", 104.0),
@@ -233,6 +237,12 @@ impl Loop {
             }
             Self::CoreArcClone => {
                 let reference = CoreArc::new(7);
+                for _ in 0..operations {
+                    drop(black_box(reference.clone()));
+                }
+            }
+            Self::CoreArcCloneHot => {
+                let reference = CoreArc::into_hot(CoreArc::new(7));
                 for _ in 0..operations {
                     drop(black_box(reference.clone()));
                 }

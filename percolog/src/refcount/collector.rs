@@ -24,17 +24,30 @@
 //!
 //! # Why it is found
 //!
-//! A count begins with `central` at 1. When the last reference is gone and no row has anything for it, `central` is zero;
+//! A count becomes hot with `central` at 1. When the last hot reference is gone and no row has anything for it, `central` is zero;
 //! whoever moved the last part there found the sum zero, and made the count a candidate. A candidate stays one until it
-//! is dead, or `central` is not zero.
+//! is not hot any more, or `central` is not zero.
+//!
+//! # Hot and cold
+//!
+//! What a round looks for is zero *hot* references: the count above is of those alone, and a cold reference does for a weak one, out of
+//! which a hot one can be made. Then the round gives up their [share](super::count), and who leaves nothing in the word by that has the dead.
+//! Otherwise the count is cold, and can become hot again.
+//!
+//! *A later heat is not mistaken for an earlier one.* Who adds to its row finds the count hot and is counted, or finds it not hot
+//! and takes the addition back before it leaves the row: so a row never has anything of an earlier heat. If it finds the count hot that was
+//! cold in between, its addition belongs to the later heat, in which it is there from the beginning.
+//!
+//! *The share keeps the count.* Whoever looks at candidates holds `collecting`, and shares are given up by nobody else.
 //!
 //! # Ordinary counts
 //!
-//! A count can be made *ordinary*: all of it is in `central`, and every later change is an exchange there, as that of an
+//! A count can be made *ordinary*: all of it is in the word, and every later change is an exchange there, as that of an
 //! `Arc`; whoever takes the last one away finds zero in that exchange, and the count dies in its hands. The collector makes
 //! it so while no round is under way, all rows are frozen and none is made; whoever adds looks whether the count is
-//! ordinary while it owns its row. So every addition either ended before, and what it left in the row is moved to `central`
+//! ordinary while it owns its row. So every addition either ended before, and what it left in the row is moved to the word
 //! by whoever makes the count ordinary; or it begins after, and finds it so. Rows have nothing for the count from then on.
+//! (A count that is not hot becomes so by one exchange.)
 //!
 //! *Nobody looks in vain.* A count is looked at only if it does not have its way in the row, where an addition is slow
 //! already: whoever makes it ordinary takes the way from it in every row, and who finds it ordinary does not give it one
@@ -45,21 +58,21 @@
 //! a candidate, and no row has anything for this one: it is never in the list again, and no round sees it.
 //!
 //! *What was done before happened before.* What the owners of rows did is known to whoever makes the count ordinary, who
-//! had their rows from them; it makes an exchange of `central` too, with Release; and all later changes are exchanges of
-//! `central`, so that the last one, with Acquire, has seen them all.
+//! had their rows from them; it makes an exchange of the word too, with Release; and all later changes are exchanges of
+//! the word, so that the last one, followed by an Acquire, has seen them all.
 //!
-//! *No upgrade after it.* An upgrade is an exchange of `central` from another number than zero, and from zero nothing leads
-//! away. Whoever unwraps the value says so while all rows are frozen; an upgrade looks while it owns its row.
+//! # Counting
 //!
-//! *Counting.* Since changes of ordinary counts are made by owners of rows too, what is found while all rows are frozen
-//! (`exactly`) is exact of all counts together, ordinary or not. The number of one ordinary count is `central` at any time;
-//! of who adds on a condition and who changes the condition and then counts, one sees the other by a fence each.
+//! What rows have is found while all of them are frozen, and shares are given up by nobody: it does not change meanwhile. The word
+//! is read once, by an exchange; so the sum is of that moment. Of who adds on a condition and who changes the condition and then counts, one sees the
+//! other: by the barriers in a row, and by the order of the exchanges in the word.
 
 use alloc::boxed::Box;
 use alloc::vec::Vec;
 use core::ptr::{self, NonNull};
 
-use super::count::{CHECKED, Candidates, Count, DEAD, LIVE, Then};
+use super::candidates::Candidates;
+use super::count::{Count, ReadMostly, Then};
 use super::row::{Row, Seen};
 use crate::cpu::barrier::{self, BarrierMode};
 use crate::cpu::biased_lock::{self, BiasedLock, Refused};
@@ -97,7 +110,7 @@ pub(super) struct Collector {
     rounds: AtomicU64,
 }
 
-/// What two looks found of a count.
+/// What two looks found of the hot references of a count.
 #[derive(Debug)]
 struct Found {
     /// All of it, if `is_settled`.
@@ -158,8 +171,7 @@ impl Collector {
     /// count die.
     ///
     /// # Safety
-    /// The caller holds the lease, or has none. It has a reference that the count counts, and gives it up if `one` is
-    /// negative.
+    /// The caller holds the lease, or has none. It has a hot reference of the count, and gives it up if `one` is negative.
     #[inline(always)]
     pub(super) unsafe fn add(
         &self,
@@ -188,8 +200,7 @@ impl Collector {
     ///
     /// # Safety
     /// The caller holds the lease, or has none; the count is not freed before this returns; and the two functions use no
-    /// count. If the caller has no reference, what `accepts` says of an ordinary count changes only [while nobody owns a
-    /// row](Self::exactly).
+    /// count. If the caller has no hot reference, `accepts` says no where there is no share.
     #[inline(always)]
     pub(super) unsafe fn add_if<S>(
         &self,
@@ -212,32 +223,34 @@ impl Collector {
         }
     }
 
-    /// Adds 1 unless the count is dead. Waits while it is checked. Returns whether it did.
+    /// Adds a hot reference if the count, which that is the rest of, is hot, for who has none. Returns whether it did.
     ///
     /// # Safety
     /// The caller holds the lease, or has none; and the count is not freed before this returns.
-    pub(super) unsafe fn add_if_live(
+    pub(super) unsafe fn add_if_hot(
         &self,
         mode: BarrierMode,
         lease: Option<usize>,
         count: &Count,
+        rest: &ReadMostly,
     ) -> bool {
-        let mut backoff = Backoff::new();
-        loop {
-            // Looked at first, so that who waits does not disturb the check.
-            let mut state = count.state();
-            if state == LIVE {
-                let is_live = |state: &u32| *state == LIVE;
-                // SAFETY: the caller's promises. An ordinary count is never checked, and whoever unwraps it says that it is
-                // dead while nobody owns a row.
-                let seen = unsafe { self.add_if(mode, lease, count, || count.state(), is_live) };
-                state = seen.unwrap_or(DEAD);
-            }
-            match state {
-                LIVE => return true,
-                DEAD => return false,
-                _ => backoff.wait(),
-            }
+        // Looked at first, so that who finds it cold does not need a row. The second look says no if there is no share.
+        rest.is_hot()
+            // SAFETY: the caller's promises.
+            && unsafe { self.add_if(mode, lease, count, || rest.is_hot(), |is_hot| *is_hot) }
+                == Some(true)
+    }
+
+    /// Somebody has dropped the last cold reference of a count that is hot. Returns whether it is to look.
+    ///
+    /// # Safety
+    /// The caller holds the lease, or has none.
+    pub(super) unsafe fn charge(&self, mode: BarrierMode, lease: Option<usize>) -> Then {
+        match lease {
+            // SAFETY: the caller's promise.
+            Some(lease) => unsafe { self.row(lease).charge(mode) },
+            // SAFETY: `in_common` lends the row to one thread at a time.
+            None => self.in_common(|row| unsafe { row.charge(mode) }),
         }
     }
 
@@ -304,12 +317,13 @@ impl Collector {
         }
         let mut candidates: Vec<NonNull<Count>> = Vec::new();
         for candidate in self.candidates.take() {
-            // SAFETY: a candidate is alive until it is found dead, below.
+            // SAFETY: a candidate has its share until that is given up, below.
             let count = unsafe { candidate.as_ref() };
-            if count.central() == 0 {
-                candidates.push(candidate);
-            } else if count.leave_candidates() {
+            let is_zero = count.central() == 0;
+            if count.stays_hot(is_zero) || !is_zero && count.leave_candidates() {
                 self.candidates.add(count);
+            } else if is_zero {
+                candidates.push(candidate);
             }
         }
         if candidates.is_empty() {
@@ -320,11 +334,10 @@ impl Collector {
         match self.check(mode, &candidates) {
             Ok(zero) => {
                 for (candidate, is_zero) in candidates.iter().zip(zero) {
-                    if is_zero {
-                        of(candidate).set_state(DEAD);
-                        round.dead.push(*candidate);
-                    } else {
+                    if !is_zero {
                         self.keep(of(candidate));
+                    } else if of(candidate).end_hot(false) == Then::Die {
+                        round.dead.push(*candidate);
                     }
                 }
             }
@@ -338,12 +351,10 @@ impl Collector {
         round
     }
 
-    /// A candidate that was checked and is not found dead remains one. (One that can be none any more leaves when its sum
+    /// A candidate that was checked and has hot references remains one. (One that can be none any more leaves when its sum
     /// is looked at next.)
     fn keep(&self, count: &Count) {
-        if count.state() == CHECKED {
-            count.set_state(LIVE);
-        }
+        count.end_check();
         self.candidates.add(count);
     }
 
@@ -361,18 +372,14 @@ impl Collector {
         Ok(())
     }
 
-    /// Which of the counts are zero for ever. Those that may be are left unable to be brought back.
+    /// Which of the counts have no hot reference. To those that may have none nobody adds one who has none.
     fn check(&self, mode: BarrierMode, counts: &[NonNull<Count>]) -> Result<Vec<bool>, Refused> {
         // SAFETY: the caller's, all alive.
         let counts: Vec<&Count> = counts
             .iter()
             .map(|count| unsafe { count.as_ref() })
             .collect();
-        for count in &counts {
-            if count.state() == LIVE {
-                count.set_state(CHECKED);
-            }
-        }
+        counts.iter().for_each(|count| count.begin_check());
         // Pairs with the light barrier in `Row::add_if`.
         if !barrier::heavy(mode) {
             return Err(Refused);
@@ -421,19 +428,40 @@ impl Collector {
         })
     }
 
-    /// What is done while nobody makes a reference or gives one up, with what the counts are then.
-    pub(super) fn exactly<const N: usize, R>(
-        &self,
-        mode: BarrierMode,
-        counts: [&Count; N],
-        f: impl FnOnce([i64; N]) -> R,
-    ) -> Result<R, Refused> {
+    /// Makes a count cold, if there is no hot reference but the caller's. If the caller `has_one` it is cold from here on. Returns
+    /// whether that is so; not if the kernel refuses.
+    ///
+    /// The caller has a reference.
+    pub(super) fn cool(&self, mode: BarrierMode, count: &Count, has_one: bool) -> bool {
         self.with_all_rows(mode, |rows| {
-            f(counts.map(|count| {
-                let of_row = |row: &&Row| i64::from(row.look(count).amount_for(count));
-                count.central() + rows.iter().map(of_row).sum::<i64>()
-            }))
+            // Of an ordinary count all references are cold.
+            if !count.has_share() {
+                return true;
+            }
+            if self.hot(rows, count) != i64::from(has_one) {
+                return false;
+            }
+            self.take_out(rows, count);
+            // Never the last: the caller has a cold one, or gets it.
+            let _ = count.end_hot(has_one);
+            true
         })
+        .unwrap_or(false)
+    }
+
+    /// How many hot references there are, if the count has its share.
+    fn hot(&self, rows: &[&Row], count: &Count) -> i64 {
+        let of_row = |row: &&Row| i64::from(row.look(count).amount_for(count));
+        count.central() + rows.iter().map(of_row).sum::<i64>()
+    }
+
+    /// Takes from all rows and from the candidates what they have of a count. Returns what the rows had.
+    fn take_out(&self, rows: &[&Row], count: &Count) -> i64 {
+        // Nobody adds it again: that takes a row that has something for it.
+        if count.is_candidate() {
+            self.candidates.remove(count);
+        }
+        rows.iter().map(|row| row.leave(count)).sum()
     }
 
     /// Makes counts ordinary, if they are not. The caller has a reference of each, and keeps it.
@@ -442,16 +470,14 @@ impl Collector {
         mode: BarrierMode,
         counts: &[&Count],
     ) -> Result<(), Refused> {
-        if counts.iter().all(|count| count.is_ordinary()) {
+        if counts.iter().all(|count| count.fix()) {
             return Ok(());
         }
         self.with_all_rows(mode, |rows| {
-            // Nobody adds them again: that takes a row that has something for them.
-            if counts.iter().any(|count| count.is_candidate()) {
-                self.candidates.remove(counts);
-            }
-            for count in counts.iter().filter(|count| !count.is_ordinary()) {
-                count.become_ordinary(rows.iter().map(|row| row.leave(count)).sum());
+            for count in counts {
+                if !count.fix() {
+                    count.become_ordinary(self.take_out(rows, count));
+                }
             }
         })
     }
@@ -472,33 +498,38 @@ impl Collector {
 
     /// What the count was at one moment of this call.
     pub(super) fn sum(&self, mode: BarrierMode, count: &Count) -> i64 {
-        if let Some(sum) = count.ordinary() {
-            return sum;
+        let (cold, has_share) = count.cold();
+        if !has_share {
+            return cold;
         }
-        if let Ok(sum) = self.exactly(mode, [count], |[sum]| sum) {
+        let exactly = |rows: &[&Row]| {
+            let (cold, has_share) = count.cold();
+            cold + if has_share { self.hot(rows, count) } else { 0 }
+        };
+        if let Ok(sum) = self.with_all_rows(mode, exactly) {
             return sum;
         }
         // Needs no barrier, and takes until nothing happens to the count for a moment.
         let mut backoff = Backoff::new();
         loop {
+            let before = count.cold();
             let found = self.look_twice(&[count]);
             if let [found] = &found[..]
                 && found.is_settled
+                && count.cold() == before
             {
-                return found.sum;
+                return before.0 + if before.1 { found.sum } else { 0 };
             }
             backoff.wait();
         }
     }
 
-    /// Whether a count would be found dead now.
+    /// Whether a count would be found without hot references now.
     #[cfg(all(test, percolog_loom))]
     pub(super) fn is_zero(&self, mode: BarrierMode, count: &Count) -> bool {
         let _collecting = self.begin();
         let zero = self.check(mode, &[NonNull::from(count)]);
-        if count.state() == CHECKED {
-            count.set_state(LIVE);
-        }
+        count.end_check();
         zero == Ok(alloc::vec![true])
     }
 

@@ -1,4 +1,4 @@
-//! The references that users have.
+//! The references that users have, and keep the value.
 
 use alloc::boxed::Box;
 use core::borrow::Borrow;
@@ -9,14 +9,15 @@ use core::mem::ManuallyDrop;
 use core::ops::Deref;
 use core::ptr::NonNull;
 
-use super::count::DEAD;
+use super::count::Count;
 use super::generation::{Generation, Seen};
 use super::shared::{
-    Boxed, COLLECTOR, Header, Inline, end_boxed, end_inline, free_boxed, free_inline, give_up,
-    take_one,
+    Boxed, COLLECTOR, Counted, Header, Inline, end_boxed, end_inline, free_boxed, free_inline,
+    give_up, take_one, take_one_if_hot,
 };
+use super::tagged::Tagged;
+use super::weak::CoreWeak;
 use crate::cpu::{barrier, lease};
-use crate::sync::global::Ordering;
 
 /// A reference-counted pointer, like [`Arc`](alloc::sync::Arc), that many cores can clone and drop at the same time.
 ///
@@ -36,7 +37,7 @@ use crate::sync::global::Ordering;
 /// assert!(weak.upgrade().is_none());
 /// ```
 ///
-/// After: a thread counts in memory of its own, and the value is destroyed a little later.
+/// After: the same, until there is contention; then a thread counts in memory of its own, and the value is destroyed a little later.
 ///
 /// ```
 /// use percolog::refcount::{self, CoreArc};
@@ -47,39 +48,62 @@ use crate::sync::global::Ordering;
 /// assert_eq!((&*other, CoreArc::count(&text)), ("what many threads read", 2));
 ///
 /// drop((text, other));
+/// assert!(weak.upgrade().is_none());
+///
+/// // As if other threads had cloned it all the time:
+/// let text: CoreArc<str> = CoreArc::into_hot(CoreArc::from("what many threads clone"));
+/// let weak = CoreArc::downgrade(&text);
+/// drop(text);
 /// refcount::reclaim();
 /// assert!(weak.upgrade().is_none());
 /// ```
 ///
+/// # Cold and hot
+///
+/// A value is *cold* at first: its references are counted in one atomic word, as those of an `Arc`. It becomes *hot* when its
+/// references are cloned on several cores in quick succession: one clone of 16 or so notes the core, and 8 changes of the core,
+/// each within some 0.5 ms, are contention. [`into_hot`](Self::into_hot) makes it hot at once.
+///
+/// References that were made while the value was cold stay cold, and are dropped in the word; those that are made while it is hot,
+/// out of whichever, are counted on the core of the thread. A hot value becomes cold again when a round finds that all its hot references are gone;
+/// at once if there are no cold ones, which is its end, and else after 60 such rounds in succession.
+///
 /// # When the value is destroyed
 ///
-/// Not by the last drop (unless the value was [switched to atomic](Self::switch_to_atomic) counting), but in a *round* after it. There is one
+/// By the last drop, at once and on its own thread, if the value is cold or was [switched to atomic](Self::switch_to_atomic) counting. Values
+/// that own each other in a chain are then destroyed by one drop, each on the stack of the one before.
+///
+/// If it is hot, in a *round* after the last drop. There is one
 /// * when a thread has dropped 4 MiB of values more than it cloned (each counted as 1 KiB at least: 4096 small ones)
 ///   since its last round: that drop makes one, after the one that may be under way, and destroys what it finds, on its own
 ///   stack;
+/// * when a thread has dropped 64 cold references that were the last ones of hot values;
 /// * in [`reclaim`](super::reclaim).
 ///
 /// So at any time no more than 8 MiB (and one value) for each thread that lives, or lived at the same time as others, are
-/// dead and not found yet; and a program that drops nothing any more destroys nothing any more, unless it calls
+/// dead and not found yet, or 64 values whose last reference was a cold one; and a program that drops nothing any more destroys nothing any more, unless it calls
 /// [`reclaim`](super::reclaim). What is found is destroyed at once, with the locks released: a destructor may clone, drop and
-/// upgrade whatever it likes. Values that own each other in a chain die one level a round. When the process exits, what has not
+/// upgrade whatever it likes. Hot values that own each other in a chain die one level a round. When the process exits, what has not
 /// been found is not destroyed.
 ///
-/// Apart from this, and from an [upgrade](CoreWeak::upgrade) that succeeds after the last drop, everything is as with
-/// `Arc`: what threads did with a value before they dropped their references happened before its destructor.
+/// Apart from this, from an [upgrade](CoreWeak::upgrade) of a hot value that succeeds after the last drop, and from a destructor that panics,
+/// which is contained and [counted](super::RefcountStats::panics), everything is as with `Arc`: what threads did with a value before they dropped their references happened before its destructor.
 ///
 /// # Cost
 ///
-/// *Time:* a clone and its drop are some 100 instructions together, none of them atomic updates, on lines of the calling
+/// *Time, cold:* a clone and its drop are some 40 instructions together, two of them atomic updates of the value's line, which goes from core to
+/// core if several use it.
+///
+/// *Time, hot:* a clone and its drop are some 130 instructions together, none of them atomic updates, on lines of the calling
 /// thread's own row. They move a line when a round has emptied the row since (two lines, and the value's counts are read),
 /// and when another object has its place in the row: a row has 1024 places, and objects that fall on the same one push each
 /// other out, which takes an atomic update of the count of the one that goes.
 ///
-/// *Memory:* 104 bytes an object beside its value, and 17 KiB for each thread that lives at the same time as others.
+/// *Memory:* 112 bytes an object beside its value; and, if there are hot ones, 17 KiB for each thread that uses them and lives at the same time as others.
 ///
 /// # Progress
 ///
-/// Clone and drop wait while a round empties the caller's row (some microseconds), or while some thread counts exactly
+/// Clone and drop of a cold reference are wait-free while the value is cold. Those of a hot one wait while a round empties the caller's row (some microseconds), or while some thread counts exactly
 /// ([`count`](Self::count), [`get_mut`](Self::get_mut), [`try_unwrap`](Self::try_unwrap),
 /// [`switch_to_atomic`](Self::switch_to_atomic)); else they are wait-free. The first one on a thread allocates the row. A drop that
 /// makes a round waits for the one that may be under way, and runs destructors: else several threads could drop faster than
@@ -90,7 +114,7 @@ use crate::sync::global::Ordering;
 ///
 /// Not for signal handlers: one that interrupts a clone or drop on the same thread would write the same row.
 pub struct CoreArc<T: ?Sized + Send + Sync + 'static> {
-    header: NonNull<Header>,
+    header: Tagged,
     value: NonNull<T>,
     owns: PhantomData<T>,
 }
@@ -112,9 +136,9 @@ impl<T: Send + Sync> CoreArc<T> {
         }));
         // SAFETY: just allocated, and nobody else knows of it.
         unsafe {
-            Header::set_object(&raw mut (*inline).header, inline.cast());
+            Header::link(inline.cast());
             Self {
-                header: NonNull::new_unchecked((&raw mut (*inline).header).cast()),
+                header: Tagged::cold(NonNull::new_unchecked(inline.cast())),
                 value: NonNull::new_unchecked((&raw mut (*inline).value).cast()),
                 owns: PhantomData,
             }
@@ -125,26 +149,22 @@ impl<T: Send + Sync> CoreArc<T> {
     ///
     /// If it succeeds, no [`CoreWeak`] can be upgraded any more.
     ///
-    /// *Progress:* blocking, see [`count`](Self::count). *Cost:* as [`count`](Self::count).
+    /// *Progress* and *cost:* as [`count`](Self::count).
     ///
     /// # Errors
     /// The reference itself, if there is another one; or if the kernel refuses a barrier that it offered before.
-    pub fn try_unwrap(this: Self) -> Result<T, Self> {
-        let header = this.header();
-        let only = COLLECTOR.exactly(barrier::mode(), [&header.strong], |[strong]| {
-            if strong == 1 {
-                // Nobody upgrades now: that takes a row.
-                header.strong.set_state(DEAD);
-            }
-            strong == 1
-        });
-        if only != Ok(true) {
+    pub fn try_unwrap(mut this: Self) -> Result<T, Self> {
+        if !this.cool() || !this.strong().take() {
             return Err(this);
         }
-        // Relaxed: see `Header::end`.
-        header.taken.store(1, Ordering::Relaxed);
-        // SAFETY: this was the only reference, none can be made any more, and `taken` says that the value is gone.
-        Ok(unsafe { this.value.read() })
+        let this = ManuallyDrop::new(this);
+        // SAFETY: this was the only reference, none can be made any more, and the count knows that the value is gone: its death drops
+        // what the value was in.
+        unsafe {
+            let value = this.value.read();
+            Count::die(NonNull::from(this.strong()));
+            Ok(value)
+        }
     }
 }
 
@@ -152,7 +172,71 @@ impl<T: ?Sized + Send + Sync> CoreArc<T> {
     #[inline(always)]
     fn header(&self) -> &Header {
         // SAFETY: it lives while there is a reference.
-        unsafe { self.header.as_ref() }
+        unsafe { self.header.get() }
+    }
+
+    #[inline(always)]
+    fn strong(&self) -> &Count {
+        &self.header().strong
+    }
+
+    /// A reference that was counted.
+    #[inline(always)]
+    pub(super) fn counted(header: Tagged, value: NonNull<T>) -> Self {
+        Self {
+            header,
+            value,
+            owns: PhantomData,
+        }
+    }
+
+    /// Another one to the same value, which was counted.
+    #[inline(always)]
+    fn another(&self, is_hot: bool) -> Self {
+        Self::counted(self.header.but(is_hot), self.value)
+    }
+
+    /// Makes the value cold, and this reference with it, if no other one is hot. Returns whether it did, or it was so.
+    fn cool(&mut self) -> bool {
+        if !self.header.is_hot() && !self.strong().has_share() {
+            return true;
+        }
+        let is_cold = COLLECTOR.cool(barrier::mode(), self.strong(), self.header.is_hot());
+        if is_cold {
+            self.header = self.header.but(false);
+        }
+        is_cold
+    }
+
+    /// The same reference, of a *hot* value: counted on each core from here on, as if contention had been noticed. See
+    /// [cold and hot](Self#cold-and-hot).
+    ///
+    /// For what is known to be contended, from its first clone on. It changes nothing of a value that was [switched to
+    /// atomic](Self::switch_to_atomic) counting.
+    ///
+    /// ```
+    /// use percolog::refcount::{self, CoreArc};
+    ///
+    /// let table = CoreArc::into_hot(CoreArc::new([0_u8; 64]));
+    /// let weak = CoreArc::downgrade(&table);
+    /// drop(table);
+    /// refcount::reclaim();
+    /// assert!(weak.upgrade().is_none());
+    /// ```
+    ///
+    /// *Progress* and *cost:* as a clone and a drop.
+    #[must_use = "the reference that is returned is the one to the value"]
+    pub fn into_hot(this: Self) -> Self {
+        if this.header.is_hot() {
+            return this;
+        }
+        // The one that `this` is becomes hot, or another one is made for it.
+        // SAFETY: the header lives while `this` does.
+        let is_hot = unsafe { take_one_if_hot(this.header().strong()) };
+        if !is_hot && this.strong().become_hot() {
+            return ManuallyDrop::new(this).another(true);
+        }
+        if is_hot { this.another(true) } else { this }
     }
 
     /// A reference that does not keep the value alive.
@@ -160,10 +244,13 @@ impl<T: ?Sized + Send + Sync> CoreArc<T> {
     /// *Progress* and *cost:* as a clone.
     #[must_use]
     pub fn downgrade(this: &Self) -> CoreWeak<T> {
-        // SAFETY: all strong references together have a weak one.
-        unsafe { take_one(&this.header().weak) };
+        let weak = &this.header().weak;
+        // SAFETY: all strong references together have a weak one, which is cold.
+        let is_hot = unsafe { take_one(this.header().weak(), false) };
+        weak.unlock();
         CoreWeak {
-            header: this.header,
+            // What many threads have, many have weakly.
+            header: (this.header).but(is_hot || this.header.is_hot() && weak.become_hot()),
             value: this.value,
         }
     }
@@ -171,15 +258,15 @@ impl<T: ?Sized + Send + Sync> CoreArc<T> {
     /// How many `CoreArc`s to the value there are: the number at one moment of this call, never a sum that was added up
     /// while others went on.
     ///
-    /// *Progress:* blocking: waits for a round, or another call that counts; and nobody clones or drops while it counts.
+    /// *Progress:* of a value that is hot, blocking: waits for a round, or another call that counts; and nobody clones or drops hot ones while it counts.
     /// *Cost:* a look at each row that there is, and a barrier that makes the kernel interrupt all processors that run
     /// threads of this process.
     ///
-    /// Of a value [switched to atomic](Self::switch_to_atomic) counting it is wait-free, a fence and a load, and may count one that
+    /// Of a value that is cold, or [switched to atomic](Self::switch_to_atomic) counting, it is wait-free, one atomic update, and may count one that
     /// [`clone_if`](Self::clone_if) is about to take back.
     #[must_use]
     pub fn count(this: &Self) -> usize {
-        let count = COLLECTOR.sum(barrier::mode(), &this.header().strong);
+        let count = COLLECTOR.sum(barrier::mode(), this.strong());
         usize::try_from(count).unwrap_or_default()
     }
 
@@ -215,18 +302,17 @@ impl<T: ?Sized + Send + Sync> CoreArc<T> {
     /// # assert!(weak.upgrade().is_none());
     /// ```
     ///
-    /// Returns whether it is so now, by this call or an earlier one, of whichever thread. It is not if the kernel refuses a
-    /// barrier that it offered before; then nothing has changed.
+    /// Returns whether it is so now, by this call or an earlier one, of whichever thread. It is not if the value is hot and the kernel
+    /// refuses a barrier that it offered before.
     ///
     /// Weak references are counted so too, and the memory is freed with the last reference of either kind. Everything else
-    /// goes on as before: a destructor that panics is contained and [counted](super::RefcountStats::panics), and
-    /// [`get_mut`](Self::get_mut) and [`try_unwrap`](Self::try_unwrap) are exact. Values that own each other in a chain, if each
-    /// counts atomically, are destroyed by one drop, each on the stack of the one before.
+    /// goes on as before. A value that is cold never becomes hot.
     ///
-    /// *Progress:* blocking, see [`count`](Self::count). *Cost:* as [`count`](Self::count), and a step for each value that a
-    /// round has yet to look at, while nobody clones or drops. From then on a clone or drop of this value is what it was and
-    /// two loads and an atomic update of the value's counts more, a line that goes from core to core; and `count` and
-    /// `weak_count` of it are a fence and a load, and wait for nobody. Clones and drops of other values stay as they are.
+    /// *Progress* and *cost:* of a value that is cold, two atomic updates. Of a hot one it is blocking, see [`count`](Self::count), with the
+    /// cost of that, and a step for each value that a
+    /// round has yet to look at, while nobody clones or drops hot references. From then on a clone or drop of this value is an atomic
+    /// update of the value's counts, a line that goes from core to core; one of a reference that was hot is also what it was.
+    /// Clones and drops of other values stay as they are.
     #[must_use = "false: the kernel refused, and the last drop does not destroy the value"]
     pub fn switch_to_atomic(this: &Self) -> bool {
         let header = this.header();
@@ -237,17 +323,19 @@ impl<T: ?Sized + Send + Sync> CoreArc<T> {
 
     /// The value to change, if there is no other reference to it, not even a weak one.
     ///
-    /// *Progress:* blocking, see [`count`](Self::count). *Cost:* as [`count`](Self::count). `None` also if the kernel
+    /// *Progress* and *cost:* as [`count`](Self::count). `None` also if the kernel
     /// refuses a barrier that it offered before.
     #[must_use]
     pub fn get_mut(this: &mut Self) -> Option<&mut T> {
-        let header = this.header();
-        let alone = COLLECTOR.exactly(
-            barrier::mode(),
-            [&header.strong, &header.weak],
-            |references| references == [1, 1],
-        );
-        if alone != Ok(true) {
+        if !this.cool() {
+            return None;
+        }
+        let (strong, weak) = (this.strong(), &this.header().weak);
+        if weak.has_share() && !COLLECTOR.cool(barrier::mode(), weak, false) {
+            return None;
+        }
+        // Who adds a weak one meanwhile has a strong one, and who upgrades one has a weak one.
+        if !weak.is_one_while(|| strong.is_one()) {
             return None;
         }
         // SAFETY: there is no other reference, and `this` is borrowed: none can be made.
@@ -280,7 +368,7 @@ impl<T: ?Sized + Send + Sync> CoreArc<T> {
     /// assert_eq!(CoreArc::count(&entry), 2);
     /// ```
     ///
-    /// The reference is added to the caller's row first, then the generation is looked at, and if it is another one the
+    /// The reference is added first, to the caller's row if the value is hot; then the generation is looked at, and if it is another one the
     /// addition is undone (S. Boyd-Wickizer's thesis, §4.2).
     ///
     /// *Progress* and *cost:* as a clone, and a load of the generation's line; where barriers are
@@ -288,28 +376,34 @@ impl<T: ?Sized + Send + Sync> CoreArc<T> {
     #[inline]
     #[must_use]
     pub fn clone_if(this: &Self, generation: &Generation, seen: Seen) -> Option<Self> {
-        // SAFETY: the lease is the caller's own, the header lives while `this` does, which is a reference, and generations
-        // count nothing.
-        let is_same = unsafe {
-            COLLECTOR.add_if(
-                barrier::mode(),
-                lease::mine(),
-                &this.header().strong,
-                || generation.is(seen),
-                |is_same| *is_same,
-            )
-        };
-        (is_same == Some(true)).then(|| Self {
-            header: this.header,
-            value: this.value,
-            owns: PhantomData,
-        })
+        let (
+            Counted {
+                count: strong,
+                rest,
+            },
+            is_hot,
+        ) = (this.header().strong(), this.header.is_hot());
+        if is_hot || rest.is_hot() {
+            let look = || (generation.is(seen), is_hot || rest.is_hot());
+            let accepts = |found: &(bool, bool)| *found == (true, true);
+            let (mode, lease) = (barrier::mode(), lease::mine());
+            // SAFETY: the lease is the caller's own, the header lives while `this` does, generations count nothing, and where there is
+            // no share this reference is cold and the count not hot.
+            match unsafe { COLLECTOR.add_if(mode, lease, strong, look, accepts) } {
+                Some((true, true)) => return Some(this.another(true)),
+                Some((false, _)) => return None,
+                // Not hot any more, or ordinary.
+                Some((true, false)) | None => {}
+            }
+        }
+        let is_hot = strong.add_cold_if(|| generation.is(seen))?;
+        Some(this.another(is_hot))
     }
 
     /// Returns whether both lead to the same value.
     #[must_use]
     pub fn ptr_eq(this: &Self, other: &Self) -> bool {
-        this.header == other.header
+        this.header.is_of(other.header)
     }
 
     /// Where the value lies. Valid while there is a `CoreArc` to it.
@@ -333,9 +427,9 @@ impl<T: ?Sized + Send + Sync> From<Box<T>> for CoreArc<T> {
         }));
         // SAFETY: just allocated, and nobody else knows of it.
         unsafe {
-            Header::set_object(&raw mut (*boxed).header, boxed.cast());
+            Header::link(boxed.cast());
             Self {
-                header: NonNull::new_unchecked((&raw mut (*boxed).header).cast()),
+                header: Tagged::cold(NonNull::new_unchecked(boxed.cast())),
                 value,
                 owns: PhantomData,
             }
@@ -366,12 +460,8 @@ impl<T: ?Sized + Send + Sync> Clone for CoreArc<T> {
     #[inline]
     fn clone(&self) -> Self {
         // SAFETY: `self` is a reference that the count counts.
-        unsafe { take_one(&self.header().strong) };
-        Self {
-            header: self.header,
-            value: self.value,
-            owns: PhantomData,
-        }
+        let is_hot = unsafe { take_one(self.header().strong(), self.header.is_hot()) };
+        self.another(is_hot)
     }
 }
 
@@ -380,7 +470,7 @@ impl<T: ?Sized + Send + Sync> Drop for CoreArc<T> {
     #[inline]
     fn drop(&mut self) {
         // SAFETY: `self` is a reference that the count counts, and is gone.
-        unsafe { give_up(NonNull::from(&self.header.as_ref().strong)) };
+        unsafe { give_up(NonNull::from(self.strong()), self.header.is_hot()) };
     }
 }
 
@@ -447,98 +537,5 @@ impl<T: ?Sized + Ord + Send + Sync> Ord for CoreArc<T> {
 impl<T: ?Sized + Hash + Send + Sync> Hash for CoreArc<T> {
     fn hash<H: Hasher>(&self, state: &mut H) {
         (**self).hash(state);
-    }
-}
-
-/// A weak reference of a [`CoreArc`], like [`Weak`](alloc::sync::Weak).
-///
-/// Before: an upgrade is a loop around a compare-and-exchange of the shared count, and the last drop decides at once.
-///
-/// ```
-/// use std::sync::{Arc, Weak};
-///
-/// let parent = Arc::new("parent");
-/// let weak: Weak<&str> = Arc::downgrade(&parent);
-/// assert_eq!(weak.upgrade().as_deref(), Some(&"parent"));
-/// drop(parent);
-/// assert!(weak.upgrade().is_none());
-/// ```
-///
-/// After: an upgrade writes memory of its own thread only, and may succeed until the value was found to be unused.
-///
-/// ```
-/// use percolog::refcount::{self, CoreArc, CoreWeak};
-///
-/// let parent = CoreArc::new("parent");
-/// let weak: CoreWeak<&str> = CoreArc::downgrade(&parent);
-/// assert_eq!(weak.upgrade().as_deref(), Some(&"parent"));
-/// drop(parent);
-/// refcount::reclaim();
-/// assert!(weak.upgrade().is_none());
-/// ```
-pub struct CoreWeak<T: ?Sized + Send + Sync + 'static> {
-    header: NonNull<Header>,
-    value: NonNull<T>,
-}
-
-// SAFETY: it gives a `CoreArc`, which is `Send` and `Sync` itself.
-unsafe impl<T: ?Sized + Send + Sync> Send for CoreWeak<T> {}
-// SAFETY: as above.
-unsafe impl<T: ?Sized + Send + Sync> Sync for CoreWeak<T> {}
-
-impl<T: ?Sized + Send + Sync> CoreWeak<T> {
-    /// A reference that keeps the value alive, unless it was found that there is none.
-    ///
-    /// **May succeed after the last `CoreArc` was dropped**, unless the value was [switched to atomic](CoreArc::switch_to_atomic) counting: until a
-    /// round has found that out, which [`reclaim`](super::reclaim) makes sure of. What is upgraded is then alive again, as if the last drop had not been. Once it has
-    /// failed, it fails for ever.
-    ///
-    /// *Progress:* as a clone; and it waits while a round is checking whether this very value is dead, some microseconds
-    /// for all that are checked. *Cost:* as a clone, and a load of the count's line, which rounds write; where barriers
-    /// are [fences](crate::cpu::barrier::BarrierMode::Fence), one of them.
-    #[must_use]
-    pub fn upgrade(&self) -> Option<CoreArc<T>> {
-        // SAFETY: the lease is the caller's own, and the header lives while `self` does.
-        let added = unsafe {
-            COLLECTOR.add_if_live(barrier::mode(), lease::mine(), &self.header.as_ref().strong)
-        };
-        added.then(|| CoreArc {
-            header: self.header,
-            value: self.value,
-            owns: PhantomData,
-        })
-    }
-
-    /// Returns whether both lead to the same value.
-    #[must_use]
-    pub fn ptr_eq(&self, other: &Self) -> bool {
-        self.header == other.header
-    }
-}
-
-impl<T: ?Sized + Send + Sync> Clone for CoreWeak<T> {
-    /// Another weak reference. *Progress* and *cost:* as the clone of a [`CoreArc`].
-    #[inline]
-    fn clone(&self) -> Self {
-        // SAFETY: `self` is a reference that the count counts.
-        unsafe { take_one(&self.header.as_ref().weak) };
-        Self {
-            header: self.header,
-            value: self.value,
-        }
-    }
-}
-
-impl<T: ?Sized + Send + Sync> Drop for CoreWeak<T> {
-    #[inline]
-    fn drop(&mut self) {
-        // SAFETY: `self` is a reference that the count counts, and is gone.
-        unsafe { give_up(NonNull::from(&self.header.as_ref().weak)) };
-    }
-}
-
-impl<T: ?Sized + Send + Sync> fmt::Debug for CoreWeak<T> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("(CoreWeak)")
     }
 }

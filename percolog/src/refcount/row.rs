@@ -5,7 +5,8 @@ use crate::cpu::biased_lock::BiasedLock;
 use crate::sync::atomic::{AtomicPtr, AtomicU64, Ordering};
 use core::ptr;
 
-use super::count::{Candidates, Count, Then};
+use super::candidates::Candidates;
+use super::count::{Count, Then};
 
 /// How many counts a row can have something for. One more that falls on the same way pushes the other out.
 #[cfg(not(percolog_loom))]
@@ -20,6 +21,9 @@ const WORDS: usize = WAYS.div_ceil(64);
 pub(super) const BUDGET: i64 = 4 << 20;
 /// What an object takes from the budget at least: 4096 small ones are one budget.
 pub(super) const LEAST_WEIGHT: u32 = 1024;
+
+/// What is taken from the budget for a value of which nobody can say how large it is: the cold reference was given up.
+const LAST_COLD_WEIGHT: u32 = 64 << 10;
 
 /// A place for one count.
 ///
@@ -144,8 +148,11 @@ impl Row {
             return Then::Nothing;
         }
         // Only what takes more away than this row has added can be the last: see `collector`.
-        let budget = owned.get();
-        *budget -= i64::from(count.weight);
+        Self::spend(owned.get(), count.weight())
+    }
+
+    fn spend(budget: &mut i64, weight: u32) -> Then {
+        *budget -= i64::from(weight);
         if *budget > 0 {
             return Then::Nothing;
         }
@@ -153,12 +160,22 @@ impl Row {
         Then::Look
     }
 
+    /// Takes from the budget what a cold reference costs that was the last one of a hot count.
+    ///
+    /// # Safety
+    /// The caller owns the row.
+    pub(super) unsafe fn charge(&self, mode: BarrierMode) -> Then {
+        // SAFETY: the caller owns the row.
+        Self::spend(unsafe { self.lock.own(mode) }.get(), LAST_COLD_WEIGHT)
+    }
+
     /// Adds 1 if `accepts` says so, to what `look` sees once it is there: what it sees is of a moment at which whoever counts
-    /// finds the 1, or is yet to put up whatever `look` would see. Returns that; or nothing, if the count is ordinary and zero.
+    /// finds the 1, or is yet to put up whatever `look` would see. Returns that; or nothing, if the count is ordinary: then nothing
+    /// happened.
     ///
     /// # Safety
     /// The caller owns the row, the count is not freed before this returns, and the two functions do not come back here. If
-    /// the caller has no reference, `accepts` does not change its mind about an ordinary count while a row is owned.
+    /// the caller has no hot reference, `accepts` says no where there is no share.
     #[inline(always)]
     pub(super) unsafe fn add_if<S>(
         &self,
@@ -170,12 +187,10 @@ impl Row {
     ) -> Option<S> {
         // SAFETY: the caller owns the row, and nothing below comes back here.
         let _owned = unsafe { self.lock.own(mode) };
-        let Some((way, word)) = self.way_of(count, candidates) else {
-            return count.add_ordinary_if(look, accepts);
-        };
+        let (way, word) = self.way_of(count, candidates)?;
         let with = next(word, 1);
         way.word.store(with, Ordering::Release);
-        // Pairs with the heavy barriers in `Collector::check` and `Collector::exactly`: whoever is about to count sees what
+        // Pairs with the heavy barriers in `Collector::check` and `Collector::with_all_rows`: whoever is about to count sees what
         // was added, or this sees what that thread has put up.
         barrier::light(mode);
         let seen = look();

@@ -1,16 +1,17 @@
 //! The counts of the process, and the objects that they are of.
 
 use alloc::boxed::Box;
-use core::mem::ManuallyDrop;
+use core::mem::{ManuallyDrop, offset_of};
 use core::ptr::NonNull;
 
 use super::collector::{Collector, Round};
-use super::count::{Count, Then};
+use super::count::{Count, Dead, ReadMostly, Then};
 use super::row::LEAST_WEIGHT;
 use crate::cpu::process::{self, AroundForks};
-use crate::cpu::{barrier, lease};
+use crate::cpu::{self, barrier, lease};
 use crate::reclaim::contain;
-use crate::sync::global::{AtomicU8, AtomicU64, Ordering};
+use crate::sync::Isolated;
+use crate::sync::global::{AtomicU64, Ordering};
 
 /// All counts of the process.
 pub(super) static COLLECTOR: Collector = Collector::new(|| process::around_forks(&AROUND_FORKS));
@@ -27,18 +28,21 @@ static AROUND_FORKS: AroundForks = AroundForks {
 /// Destructors that panicked.
 static PANICS: AtomicU64 = AtomicU64::new(0);
 
-/// Values that were destroyed.
-static DESTROYED: AtomicU64 = AtomicU64::new(0);
+/// Values that were destroyed, by where: an atomic of all threads would be what clones and drops do without.
+static DESTROYED: [Isolated<AtomicU64>; 16] = [const { Isolated::new(AtomicU64::new(0)) }; 16];
 
 /// What every object begins with.
+#[derive(Debug)]
 #[repr(C)]
 pub(super) struct Header {
     /// Of `CoreArc`s.
     pub(super) strong: Count,
     /// Of `CoreWeak`s, and one for all `CoreArc`s together. The header is freed at zero.
     pub(super) weak: Count,
-    /// 1: the value was moved out.
-    pub(super) taken: AtomicU8,
+    // From here on, and on into the value, what is read and hardly ever written. That of the strong count lies a line and more behind what its
+    // clones and rounds write, wherever the allocator puts it: to align all of it would make an allocation take three times as long.
+    weak_rest: ReadMostly,
+    strong_rest: ReadMostly,
 }
 
 /// A value beside its counts.
@@ -55,25 +59,72 @@ pub(super) struct Boxed<T: ?Sized> {
     pub(super) value: NonNull<T>,
 }
 
+/// One of an object's two counts, and what is read of it.
+#[derive(Clone, Copy)]
+pub(super) struct Counted<'a> {
+    pub(super) count: &'a Count,
+    pub(super) rest: &'a ReadMostly,
+}
+
 impl Header {
-    pub(super) fn new(strong: super::count::Dead, weak: super::count::Dead, size: usize) -> Self {
+    pub(super) fn new(strong: Dead, weak: Dead, size: usize) -> Self {
         let weight = u32::try_from(size).unwrap_or(u32::MAX).max(LEAST_WEIGHT);
         Self {
-            strong: Count::one(strong, weight),
-            weak: Count::one(weak, LEAST_WEIGHT),
-            taken: AtomicU8::new(0),
+            strong: Count::one(),
+            weak: Count::one(),
+            weak_rest: ReadMostly::new(weak, LEAST_WEIGHT),
+            strong_rest: ReadMostly::new(strong, weight),
         }
     }
 
-    /// Says where the whole allocation begins.
+    /// Says where everything lies.
     ///
     /// # Safety
-    /// Nobody else knows of the header.
-    pub(super) unsafe fn set_object(this: *mut Header, object: *mut u8) {
+    /// The pointer is good for the whole allocation, which begins with this header and was made for the functions in it; and nobody else knows of it.
+    pub(super) unsafe fn link(this: *mut Header) {
         // SAFETY: the caller's promise.
-        let this = unsafe { &mut *this };
-        this.strong.set_object(object);
-        this.weak.set_object(object);
+        unsafe {
+            (*this).strong.link(&raw mut (*this).strong_rest);
+            (*this).weak.link(&raw mut (*this).weak_rest);
+        }
+    }
+
+    #[inline(always)]
+    pub(super) fn strong(&self) -> Counted<'_> {
+        Counted {
+            count: &self.strong,
+            rest: &self.strong_rest,
+        }
+    }
+
+    #[inline(always)]
+    pub(super) fn weak(&self) -> Counted<'_> {
+        Counted {
+            count: &self.weak,
+            rest: &self.weak_rest,
+        }
+    }
+
+    /// Where the header is of which this is a part.
+    ///
+    /// # Safety
+    /// It was [linked](Self::link).
+    unsafe fn of_strong(rest: *const ReadMostly) -> *mut Header {
+        // SAFETY: the caller's promise.
+        unsafe { rest.byte_sub(offset_of!(Header, strong_rest)) }
+            .cast::<Header>()
+            .cast_mut()
+    }
+
+    /// As [`of_strong`](Self::of_strong).
+    ///
+    /// # Safety
+    /// As there.
+    unsafe fn of_weak(rest: *const ReadMostly) -> *mut Header {
+        // SAFETY: the caller's promise.
+        unsafe { rest.byte_sub(offset_of!(Header, weak_rest)) }
+            .cast::<Header>()
+            .cast_mut()
     }
 
     /// Drops the value, unless it was moved out: then it frees what the value was in.
@@ -86,10 +137,7 @@ impl Header {
         free_empty: impl FnOnce(),
     ) -> usize {
         // SAFETY: the header lives as long as its weak count, of which one is given up below.
-        let taken = unsafe { &raw const (*this.as_ptr()).taken };
-        // Relaxed: written before the reference of who took it was given up, and who found the count zero acquired that.
-        // SAFETY: as above.
-        let is_there = unsafe { (*taken).load(Ordering::Relaxed) } == 0;
+        let is_there = !unsafe { this.as_ref() }.strong_rest.is_taken();
         if is_there {
             let mut drop_value = Some(drop_value);
             let panics = contain(|| {
@@ -99,19 +147,28 @@ impl Header {
             });
             // Relaxed: numbers for people.
             PANICS.fetch_add(panics, Ordering::Relaxed);
-            DESTROYED.fetch_add(1, Ordering::Relaxed);
+            let here = cpu::current().index() % DESTROYED.len();
+            DESTROYED[here].fetch_add(1, Ordering::Relaxed);
         } else {
             free_empty();
         }
-        // SAFETY: the one weak reference of all strong ones. A field's address is not null.
-        unsafe { give_up(NonNull::new_unchecked(&raw mut (*this.as_ptr()).weak)) };
+        // The one weak reference of all strong ones, which is cold.
+        // SAFETY: it was there until now. A field's address is not null.
+        unsafe {
+            give_up(
+                NonNull::new_unchecked(&raw mut (*this.as_ptr()).weak),
+                false,
+            )
+        };
         usize::from(is_there)
     }
 }
 
 /// # Safety
-/// As [`Dead`](super::count::Dead) says, of the strong count of an `Inline<T>`.
-pub(super) unsafe fn end_inline<T>(object: *mut u8) -> usize {
+/// As [`Dead`] says, of the strong count of an `Inline<T>`.
+pub(super) unsafe fn end_inline<T>(rest: *const ReadMostly) -> usize {
+    // SAFETY: it was linked when the object was made.
+    let object = unsafe { Header::of_strong(rest) };
     let inline: *mut Inline<T> = object.cast();
     // SAFETY: the header, which comes first, lives as long as its weak count, of which `end` gives one up at its end. Nobody
     // has a reference to the value any more.
@@ -125,8 +182,10 @@ pub(super) unsafe fn end_inline<T>(object: *mut u8) -> usize {
 }
 
 /// # Safety
-/// As [`Dead`](super::count::Dead) says, of the weak count of an `Inline<T>`.
-pub(super) unsafe fn free_inline<T>(object: *mut u8) -> usize {
+/// As [`Dead`] says, of the weak count of an `Inline<T>`.
+pub(super) unsafe fn free_inline<T>(rest: *const ReadMostly) -> usize {
+    // SAFETY: it was linked when the object was made.
+    let object = unsafe { Header::of_weak(rest) };
     // SAFETY: `CoreArc::new` made it from a box, and nobody has a reference of any kind. The value was dropped or moved
     // out, and is not dropped again: it is in a `ManuallyDrop`.
     drop(unsafe { Box::from_raw(object.cast::<Inline<T>>()) });
@@ -134,8 +193,10 @@ pub(super) unsafe fn free_inline<T>(object: *mut u8) -> usize {
 }
 
 /// # Safety
-/// As [`Dead`](super::count::Dead) says, of the strong count of a `Boxed<T>`.
-pub(super) unsafe fn end_boxed<T: ?Sized>(object: *mut u8) -> usize {
+/// As [`Dead`] says, of the strong count of a `Boxed<T>`.
+pub(super) unsafe fn end_boxed<T: ?Sized>(rest: *const ReadMostly) -> usize {
+    // SAFETY: it was linked when the object was made.
+    let object = unsafe { Header::of_strong(rest) };
     let boxed: *mut Boxed<T> = object.cast();
     // SAFETY: as in `end_inline`; the value came from a box, which is empty if the value was moved out.
     unsafe {
@@ -149,28 +210,72 @@ pub(super) unsafe fn end_boxed<T: ?Sized>(object: *mut u8) -> usize {
 }
 
 /// # Safety
-/// As [`Dead`](super::count::Dead) says, of the weak count of a `Boxed<T>`.
-pub(super) unsafe fn free_boxed<T: ?Sized>(object: *mut u8) -> usize {
+/// As [`Dead`] says, of the weak count of a `Boxed<T>`.
+pub(super) unsafe fn free_boxed<T: ?Sized>(rest: *const ReadMostly) -> usize {
+    // SAFETY: it was linked when the object was made.
+    let object = unsafe { Header::of_weak(rest) };
     // SAFETY: as in `free_inline`; the box of the value is gone.
     drop(unsafe { Box::from_raw(object.cast::<Boxed<T>>()) });
     0
 }
 
+/// Makes a reference out of one. Returns whether it is hot.
+///
 /// # Safety
-/// The caller has a reference that the count counts.
+/// The caller has a reference that the count counts, which is hot or not as it says.
 #[inline(always)]
-pub(super) unsafe fn take_one(count: &Count) {
+pub(super) unsafe fn take_one(counted: Counted<'_>, is_hot: bool) -> bool {
+    if is_hot {
+        // SAFETY: the caller has a hot one.
+        unsafe { take_one_hot(counted.count) };
+        return true;
+    }
+    // SAFETY: its promise. The count is there as long as its reference.
+    counted.rest.is_hot() && unsafe { take_one_if_hot(counted) } || counted.count.add_cold()
+}
+
+/// # Safety
+/// The caller has a hot reference of the count.
+#[inline(never)]
+unsafe fn take_one_hot(count: &Count) {
     // SAFETY: the lease is the caller's own; its promise. Making one leaves nothing to do.
     let _ = unsafe { COLLECTOR.add(barrier::mode(), lease::mine(), count, 1) };
 }
 
+/// Makes a hot reference where there are some. Returns whether it did.
+///
 /// # Safety
-/// The caller has a reference that the count counts, and does not use it again.
+/// The count is not freed meanwhile.
+#[inline(never)]
+pub(super) unsafe fn take_one_if_hot(counted: Counted<'_>) -> bool {
+    let Counted { count, rest } = counted;
+    // SAFETY: the lease is the caller's own; its promise.
+    unsafe { COLLECTOR.add_if_hot(barrier::mode(), lease::mine(), count, rest) }
+}
+
+/// # Safety
+/// The caller has a reference that the count counts, which is hot or not as it says, and does not use it again.
 #[inline(always)]
-pub(super) unsafe fn give_up(count: NonNull<Count>) {
-    let mode = barrier::mode();
-    // SAFETY: the lease is the caller's own; its promise, by which the count is there until its reference is given up.
-    let then = unsafe { COLLECTOR.add(mode, lease::mine(), count.as_ref(), -1) };
+pub(super) unsafe fn give_up(count: NonNull<Count>, is_hot: bool) {
+    if is_hot {
+        // SAFETY: its promise.
+        return unsafe { give_up_hot(count) };
+    }
+    // SAFETY: the count is there until the caller's reference is given up.
+    let then = unsafe { count.as_ref() }.drop_cold();
+    if then != Then::Nothing {
+        // SAFETY: that is left to do for this count.
+        unsafe { go_on(then, count) };
+    }
+}
+
+/// # Safety
+/// The caller has a hot reference of the count, and does not use it again.
+#[inline(never)]
+unsafe fn give_up_hot(count: NonNull<Count>) {
+    let (mode, lease) = (barrier::mode(), lease::mine());
+    // SAFETY: the lease is the caller's own; the count is there until the caller's reference is given up.
+    let then = unsafe { COLLECTOR.add(mode, lease, count.as_ref(), -1) };
     if then != Then::Nothing {
         // SAFETY: that is left to do for this count.
         unsafe { go_on(then, count) };
@@ -181,11 +286,13 @@ pub(super) unsafe fn give_up(count: NonNull<Count>) {
 /// The collector has left this to the caller, when a reference of the count was given up.
 #[cold]
 unsafe fn go_on(then: Then, count: NonNull<Count>) {
-    if then == Then::Die {
-        // SAFETY: an ordinary count that is zero: no row has anything for it, and nobody can make a reference any more.
-        unsafe { Count::die(count) };
-    } else {
-        bury(COLLECTOR.round(barrier::mode()));
+    let mode = barrier::mode();
+    match then {
+        // SAFETY: the word is zero, so no row has anything for it, and nobody can make a reference any more.
+        Then::Die => _ = unsafe { Count::die(count) },
+        // SAFETY: the lease is the caller's own.
+        Then::Wait if unsafe { COLLECTOR.charge(mode, lease::mine()) } == Then::Nothing => {}
+        _ => _ = bury(COLLECTOR.round(mode)),
     }
 }
 
@@ -199,8 +306,8 @@ fn bury(round: Round) -> (usize, usize) {
     (round.dead.len(), values)
 }
 
-/// Destroys every value of which the last [`CoreArc`](super::CoreArc) was dropped before this call, unless another thread is destroying
-/// it already. Returns how many values it destroyed.
+/// Destroys every [hot](super::CoreArc#cold-and-hot) value of which the last [`CoreArc`](super::CoreArc) was dropped before this call, unless
+/// another thread is destroying it already. Returns how many values it destroyed. Cold ones are gone already.
 ///
 /// Values of which the last reference is dropped by a destructor that runs here are destroyed too.
 ///
@@ -239,7 +346,7 @@ pub fn stats() -> RefcountStats {
     // Relaxed: numbers for people.
     RefcountStats {
         rounds: COLLECTOR.rounds(),
-        destroyed: DESTROYED.load(Ordering::Relaxed),
+        destroyed: DESTROYED.iter().map(|of| of.load(Ordering::Relaxed)).sum(),
         panics: PANICS.load(Ordering::Relaxed),
     }
 }
@@ -251,7 +358,9 @@ mod tests {
     #[cfg(target_pointer_width = "64")]
     #[test]
     fn counts_take_what_the_documentation_says() {
-        assert_eq!(size_of::<Header>(), 104);
-        assert_eq!(size_of::<Inline<u64>>(), 112);
+        assert_eq!(size_of::<Header>(), 112);
+        assert_eq!(size_of::<Inline<u64>>(), 120);
+        // What each clone reads lies on another line than the last of what clones and rounds write, or a round at least.
+        assert!(offset_of!(Header, strong_rest) >= 64 + 16 + size_of::<i64>());
     }
 }

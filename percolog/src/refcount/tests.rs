@@ -1,14 +1,42 @@
 //! What models cannot reach: places that many objects share, versions, and rounds that nobody asked for.
 
+use super::candidates::Candidates;
 use super::collector::Collector;
-use super::count::{Candidates, Count, Then};
+use super::count::{Count, ReadMostly, Then};
+use super::heat::{self, Heat};
 use super::row::{LEAST_WEIGHT, Row, WAYS};
 use crate::cpu::barrier;
+use core::ops::Deref;
 use core::ptr;
+use std::boxed::Box;
+use std::vec;
 use std::vec::Vec;
 
-unsafe fn never(_: *mut u8) -> usize {
+unsafe fn never(_: *const ReadMostly) -> usize {
     unreachable!("nothing is found dead here")
+}
+
+/// A count of no object.
+struct Alone {
+    count: Count,
+    _rest: Box<ReadMostly>,
+}
+
+impl Deref for Alone {
+    type Target = Count;
+
+    fn deref(&self) -> &Count {
+        &self.count
+    }
+}
+
+/// A count of one hot reference.
+fn hot(weight: u32) -> Alone {
+    let (mut count, rest) = (Count::one(), Box::new(ReadMostly::new(never, weight)));
+    // SAFETY: a box stays where it is, and both are dropped together.
+    unsafe { count.link(&raw const *rest) };
+    assert!(count.become_hot());
+    Alone { count, _rest: rest }
 }
 
 fn add(row: &Row, count: &Count, one: i16, candidates: &Candidates) -> Then {
@@ -18,7 +46,7 @@ fn add(row: &Row, count: &Count, one: i16, candidates: &Candidates) -> Then {
 
 #[test]
 fn what_happened_and_was_undone_is_seen() {
-    let (row, count, candidates) = (Row::new(), Count::one(never, 1), Candidates::new());
+    let (row, count, candidates) = (Row::new(), hot(1), Candidates::new());
     let before = row.look(&count);
     let _ = add(&row, &count, 1, &candidates);
     let with = row.look(&count);
@@ -37,7 +65,7 @@ fn what_happened_and_was_undone_is_seen() {
 
 #[test]
 fn more_counts_than_places_lose_nothing() {
-    let counts: Vec<Count> = (0..4 * WAYS).map(|_| Count::one(never, 1)).collect();
+    let counts: Vec<Alone> = (0..4 * WAYS).map(|_| hot(1)).collect();
     let (row, candidates) = (Row::new(), Candidates::new());
     for round in 0..3 {
         for count in &counts {
@@ -58,7 +86,7 @@ fn more_counts_than_places_lose_nothing() {
 
 #[test]
 fn a_place_is_emptied_before_it_overflows() {
-    let (row, count, candidates) = (Row::new(), Count::one(never, 1), Candidates::new());
+    let (row, count, candidates) = (Row::new(), hot(1), Candidates::new());
     for one in [1, -1, -1, 1] {
         for _ in 0..100_000 {
             let _ = add(&row, &count, one, &candidates);
@@ -72,7 +100,7 @@ fn a_place_is_emptied_before_it_overflows() {
 fn what_takes_away_uses_the_budget() {
     use super::row::BUDGET;
     let (row, candidates) = (Row::new(), Candidates::new());
-    let count = Count::one(never, LEAST_WEIGHT);
+    let count = hot(LEAST_WEIGHT);
     // Clones and drops in turns take nothing away.
     for _ in 0..100_000 {
         assert_eq!(add(&row, &count, 1, &candidates), Then::Nothing);
@@ -90,7 +118,7 @@ fn what_takes_away_uses_the_budget() {
 #[test]
 fn a_place_that_is_anothers_both_times_tells_of_what_was_between() {
     let (row, candidates) = (Row::new(), Candidates::new());
-    let counts: Vec<Count> = (0..=WAYS).map(|_| Count::one(never, 1)).collect();
+    let counts: Vec<Alone> = (0..=WAYS).map(|_| hot(1)).collect();
     let has = |count: &Count| row.look(count).amount_for(count) != 0;
     // More of them than places: two share one.
     let (count, other) = counts
@@ -120,9 +148,7 @@ fn who_drops_finds_what_is_dead_in_every_row() {
     static COLLECTOR: Collector = Collector::new(|| {});
     const IDLE: usize = 0;
     const BUSY: usize = 1;
-    let counts: Vec<Count> = (0..8 * WAYS)
-        .map(|_| Count::one(never, LEAST_WEIGHT))
-        .collect();
+    let counts: Vec<Alone> = (0..8 * WAYS).map(|_| hot(LEAST_WEIGHT)).collect();
     let mode = barrier::mode();
     let add = |lease, count: &Count, one| {
         // SAFETY: the collector is this test's own, and one thread uses its rows in turn.
@@ -138,9 +164,25 @@ fn who_drops_finds_what_is_dead_in_every_row() {
         .position(|other| matches!(add(BUSY, other, -1), Then::Look));
     assert!(due.is_some(), "nobody looks");
     let dead = COLLECTOR.round(mode).dead;
-    assert!(dead.contains(&ptr::NonNull::from(first)));
+    assert!(dead.contains(&ptr::NonNull::from(&first.count)));
     // All that are dead by now, and no other one.
     assert_eq!(dead.len(), due.map_or(0, |at| at + 2));
+}
+
+/// Whatever their number is, and so how often it comes round.
+#[test]
+fn values_that_are_cloned_in_turn_are_all_noted() {
+    for values in 1..=100 {
+        let heat = Heat::new();
+        let mut noted = vec![false; values];
+        for at in 0..values * 1000 {
+            if heat::is_noted() {
+                let _ = heat.is_contended();
+                noted[at % values] = true;
+            }
+        }
+        assert!(noted.iter().all(|noted| *noted), "{values}: {noted:?}");
+    }
 }
 
 /// An owner comes while another thread forks, says that it is inside, and is copied before it looks whether it may be.
@@ -148,7 +190,7 @@ fn who_drops_finds_what_is_dead_in_every_row() {
 fn nobody_in_a_child_waits_for_an_owner_that_was_about_to_look() {
     static COLLECTOR: Collector = Collector::new(|| {});
     const ROW: usize = 0;
-    let count = Count::one(never, LEAST_WEIGHT);
+    let count = hot(LEAST_WEIGHT);
     let mode = barrier::mode();
     // SAFETY: the collector is this test's own, and one thread uses its rows.
     let _ = unsafe { COLLECTOR.add(mode, Some(ROW), &count, 1) };

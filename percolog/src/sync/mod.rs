@@ -85,7 +85,7 @@ pub(crate) mod global {
     pub(crate) use core::sync::atomic::fence;
     #[cfg(feature = "std")]
     #[allow(unused_imports, reason = "for forks, which models have none of")]
-    pub(crate) use core::sync::atomic::{AtomicBool, AtomicUsize};
+    pub(crate) use core::sync::atomic::{AtomicBool, AtomicU32, AtomicUsize};
     pub(crate) use core::sync::atomic::{AtomicU8, AtomicU64, Ordering};
 }
 

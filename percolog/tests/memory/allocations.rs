@@ -433,6 +433,20 @@ fn a_registry_states_its_memory() {
     assert!(registry.memory_usage() > 1000 * 32);
 }
 
+/// What was never hot leaves nothing at the last drop, with no round and no row.
+#[test]
+fn cold_references_leave_nothing_at_once() {
+    let before = (LIVE.get(), BYTES.get());
+    let inline = CoreArc::new(7u64);
+    let boxed: CoreArc<str> = CoreArc::from("text");
+    assert_eq!(LIVE.get(), before.0 + 3);
+    let weak = CoreArc::downgrade(&inline);
+    drop((inline.clone(), inline, boxed));
+    assert_eq!(LIVE.get(), before.0 + 1);
+    drop(weak);
+    assert_eq!((LIVE.get(), BYTES.get()), before);
+}
+
 /// Whatever a value came in, moving it out leaves nothing: nor does its destruction.
 #[test]
 fn references_leave_nothing_when_their_value_is_gone() {
@@ -441,11 +455,18 @@ fn references_leave_nothing_when_their_value_is_gone() {
         let boxed: CoreArc<u64> = CoreArc::from(Box::new(8u64));
         let atomic: CoreArc<u64> = CoreArc::from(Box::new(9u64));
         assert!(CoreArc::switch_to_atomic(&atomic));
-        for (arc, number) in [(inline, 7), (boxed, 8), (atomic, 9)] {
+        let hot = CoreArc::into_hot(CoreArc::new(6u64));
+        for (arc, number) in [(inline, 7), (boxed, 8), (atomic, 9), (hot, 6)] {
             assert_eq!(CoreArc::try_unwrap(arc).ok(), Some(number));
         }
-        let dropped: CoreArc<u64> = CoreArc::from(Box::new(10u64));
-        drop(dropped);
+        for number in [10, 11] {
+            let dropped: CoreArc<u64> = CoreArc::from(Box::new(number));
+            let weak = CoreArc::downgrade(&dropped);
+            drop(dropped);
+            assert!(weak.upgrade().is_none());
+        }
+        let hot: CoreArc<u64> = CoreArc::into_hot(CoreArc::from(Box::new(12u64)));
+        drop((CoreArc::downgrade(&hot), hot));
         refcount::reclaim();
     };
     // The thread's row, and what rounds keep.

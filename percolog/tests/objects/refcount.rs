@@ -15,6 +15,7 @@
 //! | A place has 32 bits for what was added to it. | It has 15, and is emptied before they are too few: `tests::a_place_is_emptied_before_it_overflows` |
 //! | Objects that share a place push each other out, and wait an epoch longer. | They wait no longer, and nothing is lost: `tests::more_counts_than_places_lose_nothing`, `models::counts_that_push_each_other_out` |
 
+mod cold;
 mod differential;
 mod ordinary;
 mod refcache;
@@ -70,6 +71,11 @@ impl Drop for Watched {
     }
 }
 
+/// A value that is counted on each core from the beginning.
+fn hot<T: Send + Sync>(value: T) -> CoreArc<T> {
+    CoreArc::into_hot(CoreArc::new(value))
+}
+
 /// Reclaims until so many were destroyed, by whichever thread.
 ///
 /// A round of another test may have taken the value, and be at one before it that takes its time: there is no number of rounds of ours
@@ -90,7 +96,7 @@ fn until(dropped: &AtomicUsize, count: usize) {
 #[test]
 fn the_last_drop_destroys_in_a_round() {
     let dropped = Arc::default();
-    let first = CoreArc::new(Watched::new(1, &dropped));
+    let first = CoreArc::into_hot(CoreArc::new(Watched::new(1, &dropped)));
     let second = first.clone();
     assert!(CoreArc::ptr_eq(&first, &second));
     assert_eq!(CoreArc::count(&first), 2);
@@ -123,7 +129,7 @@ fn weak_references_end_with_the_value() {
 #[test]
 fn an_upgrade_after_the_last_drop_makes_it_alive_again() {
     let dropped: Arc<AtomicUsize> = Arc::default();
-    let strong = CoreArc::new(Watched::new(1, &dropped));
+    let strong = hot(Watched::new(1, &dropped));
     let weak = CoreArc::downgrade(&strong);
     drop(strong);
     // Another test may have found it meanwhile.
@@ -194,17 +200,18 @@ fn what_panics_when_destroyed_is_contained() {
     let before = refcount::stats();
     let dropped: Arc<AtomicUsize> = Arc::default();
     let good: Arc<AtomicUsize> = Arc::default();
+    drop(hot(Bomb(dropped.clone())));
     drop(CoreArc::new(Bomb(dropped.clone())));
-    drop(CoreArc::new(Watched::new(1, &good)));
+    drop(hot(Watched::new(1, &good)));
     let unsized_one: CoreArc<dyn Send + Sync> =
         CoreArc::from(Box::new(Bomb(dropped.clone())) as Box<dyn Send + Sync>);
     drop(unsized_one);
-    until(&dropped, 2);
+    until(&dropped, 3);
     until(&good, 1);
     // Counted behind the destructors, by whichever thread has run them.
     let is_counted = || {
         let after = refcount::stats();
-        after.panics >= before.panics + 2 && after.destroyed >= before.destroyed + 3
+        after.panics >= before.panics + 3 && after.destroyed >= before.destroyed + 4
     };
     while !is_counted() {
         thread::yield_now();
@@ -229,7 +236,15 @@ fn garbage_is_bounded_however_many_drop() {
             scope.spawn(|| {
                 for number in 0..each {
                     made.fetch_add(1, Ordering::Relaxed);
-                    drop(CoreArc::new(Watched::new(1, &dropped)));
+                    let value = hot(Watched::new(1, &dropped));
+                    if number % 32 == 0 {
+                        // The cold one is the last.
+                        let cold = CoreArc::new(Watched::new(1, &dropped));
+                        made.fetch_add(1, Ordering::Relaxed);
+                        drop(CoreArc::into_hot(cold.clone()));
+                        drop(cold);
+                    }
+                    drop(value);
                     if number % 64 == 0 {
                         let gone = dropped.load(Ordering::Relaxed);
                         let left = made.load(Ordering::Relaxed).saturating_sub(gone);
@@ -241,7 +256,7 @@ fn garbage_is_bounded_however_many_drop() {
     });
     let most = most.into_inner();
     assert!(most <= 2 * THREADS * FOUND_BY_THEN, "{most} at a time");
-    until(&dropped, THREADS * each);
+    until(&dropped, made.into_inner());
 }
 
 /// A chain: each value owns the next. One level a round, and no deep recursion.
@@ -255,7 +270,13 @@ fn values_that_own_values() {
     let dropped: Arc<AtomicUsize> = Arc::default();
     let mut chain = None;
     for number in 0..length {
-        chain = Some(CoreArc::new(Link(chain, Watched::new(number, &dropped))));
+        // By turns cold and hot.
+        let link = CoreArc::new(Link(chain, Watched::new(number, &dropped)));
+        chain = Some(if number % 2 == 0 {
+            link
+        } else {
+            CoreArc::into_hot(link)
+        });
     }
     drop(chain);
     until(&dropped, length as usize);
@@ -271,7 +292,7 @@ fn a_tree_with_weak_parents() {
     }
     let dropped: Arc<AtomicUsize> = Arc::default();
     let node = |number| {
-        CoreArc::new(Node {
+        hot(Node {
             parent: Mutex::default(),
             children: Mutex::default(),
             watched: Watched::new(number, &dropped),
@@ -303,7 +324,7 @@ fn a_tree_with_weak_parents() {
 #[test]
 fn a_thread_that_sleeps_holds_up_nothing() {
     let dropped: Arc<AtomicUsize> = Arc::default();
-    let value = CoreArc::new(Watched::new(1, &dropped));
+    let value = hot(Watched::new(1, &dropped));
     let (asleep, done) = (Barrier::new(2), Barrier::new(2));
     let taken = Mutex::new(None);
     let to_sleep = value.clone();
@@ -313,7 +334,7 @@ fn a_thread_that_sleeps_holds_up_nothing() {
             // In this thread's row: +1 for this one, which another thread will drop, and −1 for a value of its own.
             *taken.lock().expect("not poisoned") = Some(to_sleep.clone());
             drop(to_sleep);
-            drop(CoreArc::new(Watched::new(2, dropped)));
+            drop(hot(Watched::new(2, dropped)));
             asleep.wait();
             done.wait();
         });
@@ -334,7 +355,7 @@ fn threads_come_and_go() {
         static KEPT: std::cell::RefCell<Vec<CoreArc<Watched>>> = const { std::cell::RefCell::new(Vec::new()) };
     }
     let dropped: Arc<AtomicUsize> = Arc::default();
-    let value = CoreArc::new(Watched::new(1, &dropped));
+    let value = hot(Watched::new(1, &dropped));
     let threads = share(1200).max(120);
     for _ in 0..threads.div_ceil(8) {
         thread::scope(|scope| {
@@ -342,7 +363,7 @@ fn threads_come_and_go() {
                 scope.spawn(|| {
                     KEPT.with_borrow_mut(|kept| {
                         kept.push(value.clone());
-                        kept.push(CoreArc::new(Watched::new(2, &dropped)));
+                        kept.push(hot(Watched::new(2, &dropped)));
                         kept.iter().for_each(|kept| kept.check());
                     });
                 });
@@ -366,7 +387,15 @@ fn soak() {
     const PLACES: usize = 16;
     let dropped: Arc<AtomicUsize> = Arc::default();
     let made = AtomicU64::new(0);
-    let fresh = || CoreArc::new(Watched::new(made.fetch_add(1, Ordering::Relaxed), &dropped));
+    let fresh = || {
+        let number = made.fetch_add(1, Ordering::Relaxed);
+        let value = CoreArc::new(Watched::new(number, &dropped));
+        if number.is_multiple_of(3) {
+            value
+        } else {
+            CoreArc::into_hot(value)
+        }
+    };
     let places: Vec<Mutex<(CoreArc<Watched>, CoreWeak<Watched>)>> = (0..PLACES)
         .map(|_| {
             let value = fresh();
@@ -410,6 +439,11 @@ fn soak() {
                         3 if random >> 40 & 31 == 0 => {
                             refcount::reclaim();
                         }
+                        4 if random >> 40 & 1 == 0 => {
+                            if let Some(value) = held.pop() {
+                                held.push(CoreArc::into_hot(value));
+                            }
+                        }
                         4 => {
                             if let Some(value) = held.pop() {
                                 value.check();
@@ -439,7 +473,7 @@ fn soak() {
 #[test]
 fn a_child_goes_on_with_what_it_has() {
     let dropped: Arc<AtomicUsize> = Arc::default();
-    let value = CoreArc::new(Watched::new(1, &dropped));
+    let value = hot(Watched::new(1, &dropped));
     let stop = AtomicBool::new(false);
     thread::scope(|scope| {
         for _ in 0..2 {
@@ -449,7 +483,7 @@ fn a_child_goes_on_with_what_it_has() {
                     let mine = value.clone();
                     number += 1;
                     if number.is_multiple_of(64) {
-                        drop(CoreArc::new(Watched::new(2, &dropped)));
+                        drop(hot(Watched::new(2, &dropped)));
                         refcount::reclaim();
                     }
                     drop(mine);
@@ -462,7 +496,7 @@ fn a_child_goes_on_with_what_it_has() {
                 // The parent's two threads may have had one each.
                 check((2..=4).contains(&CoreArc::count(&mine)), 1)?;
                 let before = dropped.load(Ordering::Acquire);
-                drop(CoreArc::new(Watched::new(3, &dropped)));
+                drop(hot(Watched::new(3, &dropped)));
                 refcount::reclaim();
                 check(dropped.load(Ordering::Acquire) > before, 2)?;
                 mine.check();
@@ -481,23 +515,24 @@ fn a_child_goes_on_with_what_it_has() {
     }
 }
 
-/// A thread reclaims again and again while another one forks, in a process that has made no value yet: the child reclaims too.
+/// A thread reclaims again and again while another one forks, in a process in which no value was ever hot: the child reclaims too.
 #[cfg(unix)]
 #[test]
 #[cfg_attr(miri, ignore = "Miri starts no programs")]
-fn a_child_reclaims_where_no_value_was_made() {
+fn a_child_reclaims_where_nothing_was_hot() {
     crate::common::alone::alone!();
     let stop = AtomicBool::new(false);
     thread::scope(|scope| {
         scope.spawn(|| {
             while !stop.load(Ordering::Relaxed) {
+                drop(CoreArc::new(1));
                 refcount::reclaim();
             }
         });
         for _ in 0..200 {
             in_a_child(|| {
                 check(refcount::reclaim() == 0, 1)?;
-                drop(CoreArc::new(2));
+                drop(hot(2));
                 check(refcount::reclaim() == 1, 2)
             });
         }
@@ -508,7 +543,7 @@ fn a_child_reclaims_where_no_value_was_made() {
 /// What one thread does with counts while another one counts.
 #[test]
 fn counts_are_of_one_moment() {
-    let value = CoreArc::new(1);
+    let value = hot(1);
     let stop = AtomicBool::new(false);
     thread::scope(|scope| {
         for _ in 0..2 {

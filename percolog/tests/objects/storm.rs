@@ -81,6 +81,11 @@ impl References {
                     depth: next.as_ref().map_or(0, |next| next.depth + 1),
                     next,
                 });
+                let new = if chance.bool() {
+                    CoreArc::into_hot(new)
+                } else {
+                    new
+                };
                 let own = CoreArc::downgrade(&new);
                 *new.own.lock().expect("nobody panics with it") = Some(own);
                 drop(put(&self.weak, Some(CoreArc::downgrade(&new)), chance));

@@ -41,7 +41,7 @@ struct Cloned(CoreArc<u64>, Vec<Alone>);
 
 impl Shared for Cloned {
     fn new(threads: usize) -> Self {
-        let object = Self(CoreArc::new(7), numbers(threads));
+        let object = Self(CoreArc::into_hot(CoreArc::new(7)), numbers(threads));
         percolog_roi::label(&*object.0, "CoreArc");
         object
     }
@@ -62,7 +62,7 @@ struct Upgraded(CoreArc<u64>, CoreWeak<u64>, Vec<Alone>);
 
 impl Shared for Upgraded {
     fn new(threads: usize) -> Self {
-        let strong = CoreArc::new(7);
+        let strong = CoreArc::into_hot(CoreArc::new(7));
         let weak = CoreArc::downgrade(&strong);
         Self(strong, weak, numbers(threads))
     }
@@ -83,7 +83,10 @@ struct LookedUp(CoreArc<Generation>, Vec<Alone>);
 
 impl Shared for LookedUp {
     fn new(threads: usize) -> Self {
-        Self(CoreArc::new(Generation::new()), numbers(threads))
+        Self(
+            CoreArc::into_hot(CoreArc::new(Generation::new())),
+            numbers(threads),
+        )
     }
 
     fn update(&self, thread: usize, _number: u64) {

@@ -108,7 +108,7 @@ pub fn run(shift: Shift, lookup: Lookup, work: u64) -> Result<Work, CrewError> {
             done.checked(left + missed.into_inner(), 0)
         }
         Lookup::Referenced => {
-            let entry = CoreArc::new(Alone(Compared::new(NAME)));
+            let entry = CoreArc::into_hot(CoreArc::new(Alone(Compared::new(NAME))));
             let missed = AtomicU64::new(0);
             let done = crew::run(shift, |_| {
                 let (entry, missed) = (&entry, &missed);

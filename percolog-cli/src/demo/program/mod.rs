@@ -22,8 +22,9 @@ pub(super) const BEFORE: &str = include_str!("before.rs");
 /// The program with the fix.
 pub(super) const AFTER: &str = include_str!("after.rs");
 
-/// Requests that each worker answers first, so that all memory is where it will be; they do not count.
-const WARM_UP: u64 = 16;
+/// Requests that each worker answers first, so that all memory is where it will be, and the reference has found out that it is contended; they do
+/// not count.
+const WARM_UP: u64 = 256;
 /// Requests between two looks at whether the time is up.
 const CHUNK: u64 = 128;
 

@@ -2,7 +2,7 @@
 
 use loom::sync::Arc;
 
-use super::{DEAD, Generation, MODE, World, both, with_a_reference_on_row_1};
+use super::{MODE, World, a_reference_of_an_old_generation, both, with_a_reference_on_row_1};
 
 /// Whoever clones, with a lease or without, while the count becomes ordinary: nothing is lost, rows have nothing after it,
 /// and the last drop is the one that it dies by.
@@ -66,7 +66,7 @@ fn a_candidate_becomes_ordinary() {
             world.switch_to_atomic(0);
             assert!(world.add(1, 0, -1));
         };
-        both(&world, die, World::round);
+        both(&world, die, |world| _ = world.round());
         assert!(world.has_died(0));
         // `die` would complain.
         world.round();
@@ -83,7 +83,11 @@ fn candidates_beside_one_that_becomes_ordinary() {
         world.add(0, 0, -1);
         world.add(0, 1, -1);
         world.empty(0);
-        both(&world, |world| world.switch_to_atomic(0), World::round);
+        both(
+            &world,
+            |world| world.switch_to_atomic(0),
+            |world| _ = world.round(),
+        );
         world.round();
         assert!(world.has_died(1) && !world.has_died(0));
         assert!(world.add(0, 0, -1));
@@ -101,9 +105,9 @@ fn an_upgrade_and_the_last_drop_of_an_ordinary_one() {
             |world| world.upgrade(1, 0),
             |world| world.add(0, 0, -1),
         );
-        assert_ne!(upgraded, died);
-        assert!(died || world.add(1, 0, -1));
-        assert!(world.has_died(0) && !world.upgrade(1, 0));
+        assert_ne!(upgraded.is_some(), died);
+        assert!(died || world.give_up(1, 0, false));
+        assert!(world.has_died(0) && world.upgrade(1, 0).is_none());
     });
 }
 
@@ -117,9 +121,9 @@ fn an_upgrade_while_it_becomes_ordinary() {
             world.add(0, 0, -1)
         };
         let (upgraded, died) = both(&world, |world| world.upgrade(1, 0), end);
-        assert_ne!(upgraded, died);
-        assert!(died || world.add(1, 0, -1));
-        assert!(!world.upgrade(1, 0));
+        assert_ne!(upgraded.is_some(), died);
+        assert!(died || upgraded.is_some_and(|is_hot| world.give_up(1, 0, is_hot)));
+        assert!(world.upgrade(1, 0).is_none());
     });
 }
 
@@ -129,18 +133,9 @@ fn an_upgrade_and_an_exclusive_use_of_an_ordinary_one() {
     loom::model(|| {
         let world = World::new(1);
         world.switch_to_atomic(0);
-        let alone = |world: &World| {
-            let count = &world.counts[0];
-            let alone = world.collector.exactly(MODE, [count], |[sum]| {
-                if sum == 1 {
-                    count.set_state(DEAD);
-                }
-                sum == 1
-            });
-            alone == Ok(true) && world.add(0, 0, -1)
-        };
-        let (upgraded, died) = both(&world, |world| world.upgrade(1, 0), alone);
-        assert_eq!(upgraded, !died);
+        let alone = |world: &World| world.take(0, true);
+        let (upgraded, alone) = both(&world, |world| world.upgrade(1, 0), alone);
+        assert_eq!(upgraded.is_none(), alone);
     });
 }
 
@@ -167,28 +162,6 @@ fn a_reference_of_an_old_generation_of_an_ordinary_one() {
     loom::model(|| {
         let world = World::new(1);
         world.switch_to_atomic(0);
-        let generation = Arc::new(Generation::new());
-        let seen = generation.current().expect("nobody changes it");
-        let look_up = {
-            let generation = generation.clone();
-            move |world: &World| {
-                let look = || generation.is(seen);
-                // SAFETY: as in `World::add`; the generation counts nothing.
-                unsafe {
-                    world
-                        .collector
-                        .add_if(MODE, Some(1), &world.counts[0], look, |is_same| *is_same)
-                }
-            }
-        };
-        let change = move |world: &World| {
-            drop(generation.change());
-            world.sum(0)
-        };
-        let (has_one, sum) = both(&world, look_up, change);
-        let references = if has_one == Some(true) { 2 } else { 1 };
-        // One that is about to be taken back may be counted.
-        assert!(sum == references || (sum == 2 && has_one == Some(false)));
-        assert_eq!(world.sum(0), references);
+        a_reference_of_an_old_generation(world);
     });
 }

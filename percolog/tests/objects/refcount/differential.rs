@@ -1,4 +1,4 @@
-//! The same steps with `Arc` and `CoreArc`, on one thread; some values are made ordinary on the way.
+//! The same steps with `Arc` and `CoreArc`, on one thread; some values are made hot or ordinary on the way.
 
 use super::Watched;
 use percolog::refcount::{self, CoreArc, CoreWeak};
@@ -14,6 +14,7 @@ fn count(dropped: &AtomicUsize) -> usize {
 enum Step {
     New,
     MakeOrdinary(usize),
+    MakeHot(usize),
     Clone(usize),
     Drop(usize),
     Downgrade(usize),
@@ -34,6 +35,7 @@ fn steps() -> impl Strategy<Value = Vec<Step>> {
     let step = prop_oneof![
         Just(Step::New),
         at().prop_map(Step::MakeOrdinary),
+        at().prop_map(Step::MakeHot),
         at().prop_map(Step::Clone),
         at().prop_map(Step::Drop),
         at().prop_map(Step::Drop),
@@ -48,19 +50,27 @@ fn steps() -> impl Strategy<Value = Vec<Step>> {
     prop::collection::vec(step, 0..200)
 }
 
-/// What is known of a value: that it was made ordinary, and how often each of the two was destroyed.
+/// What is known of a value: that it was made ordinary, or hot, and how often each of the two was destroyed.
 #[derive(Default)]
 struct Known {
     is_ordinary: bool,
+    was_hot: bool,
     theirs: Arc<AtomicUsize>,
     ours: Arc<AtomicUsize>,
+}
+
+impl Known {
+    /// Whether it may be destroyed later than an `Arc`'s.
+    fn is_late(&self) -> bool {
+        self.was_hot && !self.is_ordinary
+    }
 }
 
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(128))]
 
-    /// Exempt: an upgrade where `Arc`'s fails since the last reference is gone, and when a destructor runs; of what is ordinary
-    /// nothing.
+    /// Exempt: an upgrade where `Arc`'s fails since the last reference is gone, and when a destructor runs; of what is ordinary,
+    /// or was never hot, nothing.
     #[test]
     fn as_arc(steps in steps()) {
         let mut strong: Vec<(Arc<Watched>, CoreArc<Watched>)> = Vec::new();
@@ -79,6 +89,11 @@ proptest! {
                 Step::MakeOrdinary(at) => if let Some(at) = pick(&strong, at) {
                     prop_assert!(CoreArc::switch_to_atomic(&strong[at].1));
                     known[strong[at].0.number as usize].is_ordinary = true;
+                },
+                Step::MakeHot(at) => if let Some(at) = pick(&strong, at) {
+                    let (theirs, ours) = strong.swap_remove(at);
+                    known[theirs.number as usize].was_hot = true;
+                    strong.push((theirs, CoreArc::into_hot(ours)));
                 },
                 Step::Clone(at) => if let Some(at) = pick(&strong, at) {
                     let copy = strong[at].clone();
@@ -102,7 +117,7 @@ proptest! {
                         (Some(theirs), Some(ours)) => strong.push((theirs, ours)),
                         (None, None) => {}
                         (theirs, _) => {
-                            prop_assert!(theirs.is_none() && !known[*number].is_ordinary);
+                            prop_assert!(theirs.is_none() && known[*number].is_late());
                         }
                     }
                 },
@@ -144,7 +159,7 @@ proptest! {
             }
             for known in &known {
                 let (theirs, ours) = (count(&known.theirs), count(&known.ours));
-                prop_assert!(ours == theirs || (ours < theirs && !known.is_ordinary));
+                prop_assert!(ours == theirs || (ours < theirs && known.is_late()));
             }
         }
     }

@@ -1,6 +1,6 @@
 //! Values that were made ordinary: as with `Arc` to the moment, with no round.
 
-use super::{Watched, share};
+use super::{Watched, hot, share};
 use percolog::refcount::{self, CoreArc, Generation};
 use std::cell::RefCell;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
@@ -22,7 +22,7 @@ fn count(dropped: &AtomicUsize) -> usize {
 #[test]
 fn the_last_drop_destroys() {
     let dropped = Arc::default();
-    let first = CoreArc::new(Watched::new(1, &dropped));
+    let first = hot(Watched::new(1, &dropped));
     let (second, weak) = (first.clone(), CoreArc::downgrade(&first));
     switch_to_atomic(&first);
     switch_to_atomic(&second);
@@ -44,7 +44,7 @@ fn the_last_drop_destroys() {
 #[test]
 fn the_only_reference_can_be_changed_or_unwrapped() {
     let dropped: Arc<AtomicUsize> = Arc::default();
-    let mut only = CoreArc::new(Watched::new(1, &dropped));
+    let mut only = hot(Watched::new(1, &dropped));
     switch_to_atomic(&only);
     CoreArc::get_mut(&mut only)
         .expect("there is no other")
@@ -66,7 +66,7 @@ fn the_only_reference_can_be_changed_or_unwrapped() {
 #[test]
 fn references_taken_on_condition() {
     let (dropped, generation) = (Arc::default(), Generation::new());
-    let value = CoreArc::new(Watched::new(1, &dropped));
+    let value = hot(Watched::new(1, &dropped));
     let seen = generation.current().expect("nobody changes it");
     switch_to_atomic(&value);
     let other = CoreArc::clone_if(&value, &generation, seen).expect("the same");
@@ -150,7 +150,7 @@ fn in_the_middle_of_it_all() {
     const THREADS: u64 = 4;
     for _ in 0..share(200) {
         let dropped: Arc<AtomicUsize> = Arc::default();
-        let value = CoreArc::new(Watched::new(1, &dropped));
+        let value = hot(Watched::new(1, &dropped));
         let weak = CoreArc::downgrade(&value);
         let (begun, ended) = (Barrier::new(THREADS as usize), AtomicU64::new(0));
         thread::scope(|scope| {
@@ -204,7 +204,7 @@ fn at_the_end_of_threads() {
     }
     for _ in 0..share(50) {
         let dropped: Arc<AtomicUsize> = Arc::default();
-        let value = CoreArc::new(Watched::new(1, &dropped));
+        let value = hot(Watched::new(1, &dropped));
         let threads: Vec<_> = (0..4)
             .map(|number| {
                 let mine = value.clone();

@@ -1,6 +1,6 @@
 //! What Refcache gets wrong, where no other test shows it: see the table at the top of `refcount.rs`.
 
-use super::{Watched, share, until};
+use super::{Watched, hot, share, until};
 use percolog::refcount::{self, CoreArc, CoreWeak};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -12,7 +12,7 @@ use std::thread;
 fn go_round(look: impl Fn(&CoreWeak<Watched>) -> Result<(), String>) {
     const THREADS: usize = 3;
     let dropped: Arc<AtomicUsize> = Arc::default();
-    let value = CoreArc::new(Watched::new(1, &dropped));
+    let value = hot(Watched::new(1, &dropped));
     let weak = CoreArc::downgrade(&value);
     let found = thread::scope(|scope| {
         let (mut senders, receivers): (Vec<_>, Vec<_>) = (0..THREADS)
@@ -81,7 +81,7 @@ fn no_weak_reference_is_null() {
 #[test]
 fn a_weak_reference_to_what_is_gone_can_be_used() {
     let dropped: Arc<AtomicUsize> = Arc::default();
-    let value = CoreArc::new(Watched::new(1, &dropped));
+    let value = hot(Watched::new(1, &dropped));
     let weak = CoreArc::downgrade(&value);
     drop(value);
     until(&dropped, 1);

@@ -17,7 +17,7 @@ pub struct Referenced {
 impl Default for Referenced {
     fn default() -> Self {
         Self {
-            entry: CoreArc::new(Generation::new()),
+            entry: CoreArc::into_hot(CoreArc::new(Generation::new())),
         }
     }
 }
