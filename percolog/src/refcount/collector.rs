@@ -223,7 +223,8 @@ impl Collector {
         }
     }
 
-    /// Adds a hot reference if the count, which that is the rest of, is hot, for who has none. Returns whether it did.
+    /// Adds a hot reference if the count, which that is the rest of, is hot, for who has none. Returns whether it did. Whoever finds it cold before
+    /// does not need a row for that.
     ///
     /// # Safety
     /// The caller holds the lease, or has none; and the count is not freed before this returns.
@@ -234,11 +235,9 @@ impl Collector {
         count: &Count,
         rest: &ReadMostly,
     ) -> bool {
-        // Looked at first, so that who finds it cold does not need a row. The second look says no if there is no share.
-        rest.is_hot()
-            // SAFETY: the caller's promises.
-            && unsafe { self.add_if(mode, lease, count, || rest.is_hot(), |is_hot| *is_hot) }
-                == Some(true)
+        let is_hot = || rest.is_hot();
+        // SAFETY: the caller's promises; who finds it hot finds its share.
+        unsafe { self.add_if(mode, lease, count, is_hot, |is_hot| *is_hot) == Some(true) }
     }
 
     /// Somebody has dropped the last cold reference of a count that is hot. Returns whether it is to look.

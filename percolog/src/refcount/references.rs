@@ -231,8 +231,9 @@ impl<T: ?Sized + Send + Sync> CoreArc<T> {
             return this;
         }
         // The one that `this` is becomes hot, or another one is made for it.
+        let strong = this.header().strong();
         // SAFETY: the header lives while `this` does.
-        let is_hot = unsafe { take_one_if_hot(this.header().strong()) };
+        let is_hot = strong.rest.is_hot() && unsafe { take_one_if_hot(strong) };
         if !is_hot && this.strong().become_hot() {
             return ManuallyDrop::new(this).another(true);
         }

@@ -144,11 +144,24 @@ impl Row {
         // Release: what the caller did with the object before it gives up its reference comes before what is done at
         // zero; and who sees this sees what led to it: `collector`, "Why it is zero".
         way.word.store(now, Ordering::Release);
-        if one > 0 || amount(now) >= 0 {
+        if one > 0 {
+            Self::refund(owned.get(), count, now);
+            return Then::Nothing;
+        }
+        if amount(now) >= 0 {
             return Then::Nothing;
         }
         // Only what takes more away than this row has added can be the last: see `collector`.
         Self::spend(owned.get(), count.weight())
+    }
+
+    /// One was added, which leaves a way with this word: was it to what had taken more away than the row has added, then what that took from
+    /// the budget is given back. Else who clones and drops again and again beside one more drop would make rounds for nothing.
+    #[inline(always)]
+    fn refund(budget: &mut i64, count: &Count, now: u64) {
+        if amount(now) <= 0 {
+            *budget = (*budget + i64::from(count.weight())).min(BUDGET);
+        }
     }
 
     fn spend(budget: &mut i64, weight: u32) -> Then {
@@ -186,7 +199,7 @@ impl Row {
         accepts: impl Fn(&S) -> bool,
     ) -> Option<S> {
         // SAFETY: the caller owns the row, and nothing below comes back here.
-        let _owned = unsafe { self.lock.own(mode) };
+        let mut owned = unsafe { self.lock.own(mode) };
         let (way, word) = self.way_of(count, candidates)?;
         let with = next(word, 1);
         way.word.store(with, Ordering::Release);
@@ -194,7 +207,9 @@ impl Row {
         // was added, or this sees what that thread has put up.
         barrier::light(mode);
         let seen = look();
-        if !accepts(&seen) {
+        if accepts(&seen) {
+            Self::refund(owned.get(), count, with);
+        } else {
             // Given back while the row is still this thread's, so that the two never come apart.
             way.word.store(next(with, -1), Ordering::Release);
         }

@@ -169,6 +169,18 @@ fn who_drops_finds_what_is_dead_in_every_row() {
     assert_eq!(dead.len(), due.map_or(0, |at| at + 2));
 }
 
+/// A thread that has dropped one more than it has cloned clones and drops without end: nobody has to look for that.
+#[test]
+fn clones_beside_one_more_drop_make_no_rounds() {
+    let (row, count, candidates) = (Row::new(), hot(1), Candidates::new());
+    let mut then = vec![add(&row, &count, -1, &candidates)];
+    for _ in 0..10_000 {
+        then.push(add(&row, &count, 1, &candidates));
+        then.push(add(&row, &count, -1, &candidates));
+    }
+    assert!(then.iter().all(|then| *then == Then::Nothing));
+}
+
 /// Whatever their number is, and so how often it comes round.
 #[test]
 fn values_that_are_cloned_in_turn_are_all_noted() {
