@@ -8,7 +8,7 @@ use percolog::ldu::{Bag, Deferred, DeferredBuilder, Entry};
 use percolog::lock::NodeLock;
 use percolog::namespace::Namespace;
 use percolog::oplog::Policy;
-use percolog::oplog::{Absorb, Logged, LoggedBuilder, LoggedFn, Mode, Operation};
+use percolog::oplog::{Absorb, Combined, Logged, LoggedBuilder, LoggedFn, Mode, Operation};
 use percolog::reclaim::{Domain, Link, Owned};
 use percolog::reduce::{Reducer, Sum};
 use percolog::refcount::CoreArc;
@@ -27,6 +27,45 @@ impl Operation<u64> for Note {
 }
 
 type NoteLog = Logged<u64, Note>;
+
+/// The same, in any order.
+struct Unordered([u64; 3]);
+
+impl Operation<u64> for Unordered {
+    const ORDERED: bool = false;
+
+    fn exec(self, sum: &mut u64) {
+        *sum = sum.wrapping_add(self.0[0]);
+    }
+}
+
+/// So many more of a kind.
+struct More {
+    kind: u64,
+    number: u64,
+}
+
+impl Operation<[u64; 64]> for More {
+    const ABSORBS: bool = true;
+    const ORDERED: bool = false;
+
+    fn exec(self, sums: &mut [u64; 64]) {
+        let sum = &mut sums[self.kind as usize % 64];
+        *sum = sum.wrapping_add(self.number);
+    }
+
+    fn absorb(&self) -> Absorb<'_> {
+        Absorb::Combine(self.kind)
+    }
+
+    fn combine(&mut self, later: Self) -> Combined<Self> {
+        if self.kind != later.kind {
+            return Combined::Apart(later);
+        }
+        self.number = self.number.wrapping_add(later.number);
+        Combined::One
+    }
+}
 
 /// A change of a set of ids, executed in order.
 enum Edit {
@@ -91,6 +130,10 @@ pub(crate) enum Loop {
     Queue,
     /// The same, logged, merges at the limit included.
     QueueLogged,
+    /// The same, of operations whose order does not matter.
+    QueueUnordered,
+    /// `Logged::queue` of one that an earlier one of 64 takes in.
+    QueueCombined,
     /// `LoggedFn::update`, likewise.
     Update,
     /// `Logged::queue` on a set of 64 ids that come back, nothing absorbed.
@@ -135,7 +178,7 @@ static DOMAIN: Domain = Domain::new();
 static OBJECTS: Slab<'_, [u64; 8]> = Slab::new(&DOMAIN);
 
 impl Loop {
-    pub(crate) const ALL: [Self; 24] = [
+    pub(crate) const ALL: [Self; 26] = [
         Self::Current,
         Self::CounterAdd,
         Self::CounterSum,
@@ -145,6 +188,8 @@ impl Loop {
         Self::CoreArcCloneHot,
         Self::Queue,
         Self::QueueLogged,
+        Self::QueueUnordered,
+        Self::QueueCombined,
         Self::Update,
         Self::QueueEdit,
         Self::QueueAbsorbed,
@@ -176,6 +221,8 @@ impl Loop {
             Self::CoreArcCloneHot => ("core_arc_clone_hot", 135.0),
             Self::Queue => ("queue", 64.0),
             Self::QueueLogged => ("queue_logged", 129.0),
+            Self::QueueUnordered => ("queue_unordered", 88.0),
+            Self::QueueCombined => ("queue_combined", 102.0),
             Self::Update => ("update", 104.0),
             Self::QueueEdit => ("queue_edit", 251.0),
             Self::QueueAbsorbed => ("queue_absorbed", 133.0),
@@ -258,6 +305,23 @@ impl Loop {
                 let log: NoteLog = LOGGED.build(0);
                 for turn in 0..operations {
                     log.queue(black_box(Note([turn, 1, 2])));
+                }
+                black_box(log.into_inner());
+            }
+            Self::QueueUnordered => {
+                let log: Logged<u64, Unordered> = LOGGED.build(0);
+                for turn in 0..operations {
+                    log.queue(black_box(Unordered([turn, 1, 2])));
+                }
+                black_box(log.into_inner());
+            }
+            Self::QueueCombined => {
+                let log: Logged<[u64; 64], More> = LOGGED.build([0; 64]);
+                for turn in 0..operations {
+                    log.queue(black_box(More {
+                        kind: turn % 64,
+                        number: turn,
+                    }));
                 }
                 black_box(log.into_inner());
             }

@@ -58,9 +58,9 @@ pub(crate) trait Queue<S>: Send + Sized {
         false
     }
 
-    /// Takes the pending operation out that this one cancels with, or gives this one back. Neither is
-    /// ever executed, so there is no order that they could be out of, and no stamp is taken; and the
-    /// stamp is most of what an update costs.
+    /// Takes the pending operation out that this one cancels with, or lets a pending one take this one in; or gives this one back. What
+    /// cancels is never executed, and what is taken in may be executed in the other's place, so there is no order that it could be out of,
+    /// and no stamp is taken; and the stamp is most of what an update costs.
     ///
     /// # Errors
     /// The operation itself, when there is none: it is to be appended.
@@ -169,6 +169,10 @@ pub(crate) enum Absorbed<O> {
     Replaced(O),
     /// The operation and an earlier one cancel each other.
     Cancelled(O, O),
+    /// An earlier one has taken the operation in.
+    Combined,
+    /// An earlier one, which is this, has taken the operation in, and there is nothing left to do.
+    Annulled(O),
 }
 
 impl<O> Absorbed<O> {
@@ -177,8 +181,8 @@ impl<O> Absorbed<O> {
     pub(crate) const fn count(&self) -> u64 {
         match self {
             Self::Nothing => 0,
-            Self::Replaced(_) => 1,
-            Self::Cancelled(..) => 2,
+            Self::Replaced(_) | Self::Combined => 1,
+            Self::Cancelled(..) | Self::Annulled(_) => 2,
         }
     }
 }

@@ -109,6 +109,16 @@ impl<O> Entries<O> {
         Some((entry.stamp(), unsafe { entry.operation.assume_init_ref() }))
     }
 
+    /// The operation at a place, as [`get`](Self::get).
+    pub(super) fn get_mut(&mut self, place: usize) -> Option<&mut O> {
+        let entry = self.row.get_mut(place)?;
+        if entry.stamp() == VACANT {
+            return None;
+        }
+        // SAFETY: the stamp says that the operation is there.
+        Some(unsafe { entry.operation.assume_init_mut() })
+    }
+
     /// Where the operation at a place was queued, if that is recorded.
     pub(super) fn origin(&self, place: usize) -> Option<&'static Location<'static>> {
         #[cfg(percolog_origin)]

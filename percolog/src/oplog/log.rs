@@ -2,11 +2,12 @@
 
 use super::entry::Entries;
 use super::index::{Index, spread};
-use super::operation::{Absorb, Operation};
+use super::operation::{Absorb, Combined, Operation};
 use super::window::{InOrder, Window};
 use crate::engine::{Absorbed, Execute, Limits, Queue};
 use alloc::vec::Vec;
 use core::fmt;
+use core::mem;
 use core::panic::Location;
 
 /// One slot's operations: in the order of their stamps, or, if operations absorb each other, wherever
@@ -34,11 +35,21 @@ pub(crate) struct Scratch {
     window: Window,
     /// Stamp, queue and place of every operation, for queues that are not in order.
     order: Vec<(u64, usize, usize)>,
-    /// Absorption across queues: a queue's number and the place in it, by hash.
-    seen: hashbrown::HashTable<Seen>,
+    across: Across,
     origin: Option<&'static Location<'static>>,
 }
 
+/// Absorption across queues.
+#[derive(Default)]
+struct Across {
+    /// Operations that a later one may absorb, by hash.
+    seen: hashbrown::HashTable<Seen>,
+    /// Operations that end what another one may have begun.
+    ends: Vec<(usize, usize)>,
+}
+
+/// A queue's number and the place in it.
+#[derive(Clone, Copy)]
 struct Seen {
     hash: u64,
     queue: usize,
@@ -77,6 +88,55 @@ impl<O> Log<O> {
         Some(earlier)
     }
 
+    /// Lets an earlier operation take this one in, whose hash this is, or gives it back.
+    fn combine<S>(&mut self, later: O, hash: u64) -> Result<Absorbed<O>, O>
+    where
+        O: Operation<S>,
+    {
+        let hash = spread(hash);
+        let Self { entries, index, .. } = self;
+        let (mut later, mut is_nothing) = (Some(later), false);
+        let place = index.find_mut(hash, |place| {
+            let Some(earlier) = entries.get_mut(place) else {
+                return false;
+            };
+            match combine_into::<S, O>(earlier, &mut later) {
+                Some(nothing) => {
+                    is_nothing = nothing;
+                    true
+                }
+                None => false,
+            }
+        });
+        let Some(place) = place.copied() else {
+            return Err(later.unwrap_or_else(|| unreachable!("nobody has taken it in")));
+        };
+        if !is_nothing {
+            return Ok(Absorbed::Combined);
+        }
+        index.remove(hash, |other| other == place);
+        let earlier = entries.take(place);
+        self.vacant.push(place);
+        Ok(earlier.map_or(Absorbed::Combined, Absorbed::Annulled))
+    }
+
+    /// What [`Queue::cancel`] does.
+    #[inline(always)]
+    fn cancel_or_combine<S>(&mut self, later: O) -> Result<Absorbed<O>, O>
+    where
+        O: Operation<S>,
+    {
+        let end = match later.absorb() {
+            Absorb::Remove(death) => death.id(),
+            Absorb::Combine(hash) => return self.combine::<S>(later, hash),
+            _ => return Err(later),
+        };
+        match self.take_begun::<S>(end) {
+            Some(earlier) => Ok(Absorbed::Cancelled(earlier, later)),
+            None => Err(later),
+        }
+    }
+
     /// Appends an operation and takes the earlier one out that it makes unnecessary, if there is one.
     ///
     /// An operation goes wherever there is room: merging sorts by stamp. Only one whose stamp equals
@@ -92,11 +152,10 @@ impl<O> Log<O> {
         O: Operation<S>,
     {
         self.forget_taken();
-        if let Absorb::Remove(death) = later.absorb()
-            && let Some(earlier) = self.take_begun::<S>(death.id())
-        {
-            return Absorbed::Cancelled(earlier, later);
-        }
+        let later = match self.cancel_or_combine::<S>(later) {
+            Ok(absorbed) => return absorbed,
+            Err(later) => later,
+        };
         let Self {
             entries,
             index,
@@ -105,12 +164,14 @@ impl<O> Log<O> {
             ..
         } = self;
         // An empty row has no operation to be in order with, so a tie found by chance does no harm.
-        let tie = stamp == *newest;
+        let tie = O::ORDERED && stamp == *newest;
         *newest = stamp;
         let key = match later.absorb() {
             // What it ends is not here.
             Absorb::Never | Absorb::Remove(_) => None,
             Absorb::Add(birth) => Some(spread(birth.id())),
+            // None of those that are here has taken it in.
+            Absorb::Combine(hash) => Some(spread(hash)),
             Absorb::Replace(hash) => {
                 let hash = spread(hash);
                 if let Some(place) = place_of::<S, O>(index, entries, hash, &later) {
@@ -149,10 +210,7 @@ impl<O> Log<O> {
         let first = busy.next();
         if let (Some(queue), None) = (first, busy.next()) {
             // Nothing to compare with.
-            while executed < budget && queue.exec_first(state, origin) {
-                executed += 1;
-            }
-            return executed;
+            return queue.exec_all(state, budget, origin);
         }
         while executed < budget && window.fill(queues, budget - executed) {
             for at in window.order() {
@@ -161,6 +219,39 @@ impl<O> Log<O> {
                 }
                 executed += usize::from(queues[at].exec_first(state, origin));
             }
+        }
+        executed
+    }
+
+    /// Executes what is in one queue, then what is in the next.
+    fn apply_in_any_order<S>(
+        queues: &mut [Self],
+        state: &mut S,
+        budget: usize,
+        scratch: &mut Scratch,
+    ) -> usize
+    where
+        O: Operation<S>,
+    {
+        let execute = |executed, queue: &mut Self| {
+            executed + queue.exec_all(state, budget - executed, &mut scratch.origin)
+        };
+        queues.iter_mut().fold(0, execute)
+    }
+
+    /// Executes operations of a queue that is in order. Returns how many.
+    fn exec_all<S>(
+        &mut self,
+        state: &mut S,
+        budget: usize,
+        origin: &mut Option<&'static Location<'static>>,
+    ) -> usize
+    where
+        O: Operation<S>,
+    {
+        let mut executed = 0;
+        while executed < budget && self.exec_first(state, origin) {
+            executed += 1;
         }
         executed
     }
@@ -285,7 +376,7 @@ impl<S, O: Operation<S>> Queue<S> for Log<O> {
     type Scratch = Scratch;
     /// Operations that absorb each other do so when they are appended.
     type Swept = ();
-    const STAMPED: bool = true;
+    const STAMPED: bool = O::ORDERED;
 
     fn new(limits: Limits) -> Self {
         Self {
@@ -314,19 +405,13 @@ impl<S, O: Operation<S>> Queue<S> for Log<O> {
 
     #[inline(always)]
     fn may_cancel(operation: &O) -> bool {
-        O::ABSORBS && matches!(operation.absorb(), Absorb::Remove(_))
+        O::ABSORBS && matches!(operation.absorb(), Absorb::Remove(_) | Absorb::Combine(_))
     }
 
     #[inline(always)]
     fn cancel(&mut self, operation: O) -> Result<Absorbed<O>, O> {
         self.forget_taken();
-        let Absorb::Remove(death) = operation.absorb() else {
-            return Err(operation);
-        };
-        match self.take_begun::<S>(death.id()) {
-            Some(earlier) => Ok(Absorbed::Cancelled(earlier, operation)),
-            None => Err(operation),
-        }
+        self.cancel_or_combine::<S>(operation)
     }
 
     fn replace(
@@ -352,7 +437,7 @@ impl<S, O: Operation<S>> Queue<S> for Log<O> {
         let Some(place) = place_of::<S, O>(index, entries, spread(hash), &operation) else {
             return Err(operation);
         };
-        let tie = stamp == *newest;
+        let tie = O::ORDERED && stamp == *newest;
         *newest = stamp;
         let earlier = replace_at(entries, vacant, place, tie, (stamp, operation, origin));
         Ok(earlier.map_or(Absorbed::Nothing, Absorbed::Replaced))
@@ -382,7 +467,8 @@ impl<S, O: Operation<S>> Queue<S> for Log<O> {
     fn scratch_memory(scratch: &Scratch) -> usize {
         scratch.window.memory()
             + scratch.order.capacity() * size_of::<(u64, usize, usize)>()
-            + scratch.seen.allocation_size()
+            + scratch.across.seen.allocation_size()
+            + scratch.across.ends.capacity() * size_of::<(usize, usize)>()
     }
 
     fn prepare(queues: &mut [Self], scratch: &mut Scratch) {
@@ -394,9 +480,7 @@ impl<S, O: Operation<S>> Queue<S> for Log<O> {
         if !O::ABSORBS || alone {
             return;
         }
-        cancel_across::<S, O>(queues, &mut scratch.seen);
-        replace_across::<S, O>(queues, &mut scratch.seen);
-        scratch.seen.clear();
+        scratch.across.absorb::<S, O>(queues);
     }
 
     fn apply(queues: &mut [Self], state: &mut S, budget: usize, scratch: &mut Scratch) -> usize {
@@ -404,6 +488,8 @@ impl<S, O: Operation<S>> Queue<S> for Log<O> {
         let sort = O::ABSORBS && queues.iter().any(|queue| queue.entries.is_scattered());
         let executed = if sort {
             Self::apply_sorted(queues, state, budget, scratch)
+        } else if !O::ORDERED {
+            Self::apply_in_any_order(queues, state, budget, scratch)
         } else {
             Self::apply_in_order(queues, state, budget, scratch)
         };
@@ -452,76 +538,73 @@ impl<S, O: Operation<S>> Execute<S> for Log<O> {
 /// Most places that room is made for before they are needed.
 const ROOM: usize = 1024;
 
-/// Drops every pair of operations that adds and *then* removes the same unique identity, whichever
-/// queues they are in (the thesis' "global" absorption, §6.2). A removal that comes first removes
-/// nothing, and what is added behind it stays.
-fn cancel_across<S, O: Operation<S>>(queues: &mut [Log<O>], seen: &mut hashbrown::HashTable<Seen>) {
-    seen.clear();
-    for_each_place(queues, |queues, queue, place| {
-        if let Some((_, operation)) = queues[queue].entries.get(place)
-            && let Absorb::Add(birth) = operation.absorb()
-        {
-            let hash = spread(birth.id());
-            let item = Seen { hash, queue, place };
-            seen.insert_unique(hash, item, |item| item.hash);
-        }
-    });
-    if seen.is_empty() {
-        return;
+/// Lets an operation take the later one in. Says whether there is nothing left to do; nothing if it has nothing to do with it.
+fn combine_into<S, O: Operation<S>>(earlier: &mut O, later: &mut Option<O>) -> Option<bool> {
+    if !matches!(earlier.absorb(), Absorb::Combine(_)) {
+        return None;
     }
-    for_each_place(queues, |queues, queue, place| {
-        let Some((stamp, operation)) = queues[queue].entries.get(place) else {
-            return;
-        };
-        let Absorb::Remove(death) = operation.absorb() else {
-            return;
-        };
-        let id = death.id();
-        let begun = seen.find(spread(id), |item| {
-            queues[item.queue]
-                .entries
-                .get(item.place)
-                .is_some_and(|(begun, earlier)| {
-                    // The order in which `apply` would execute them.
-                    (begun, item.queue, item.place) < (stamp, queue, place)
-                        && begins::<S, O>(earlier, id)
-                })
-        });
-        if let Some(Seen {
-            queue: from,
-            place: at,
-            ..
-        }) = begun
-        {
-            let (from, at) = (*from, *at);
-            drop(queues[from].entries.take(at));
-            drop(queues[queue].entries.take(place));
+    match earlier.combine(later.take()?) {
+        Combined::One => Some(false),
+        Combined::Nothing => Some(true),
+        Combined::Apart(apart) => {
+            *later = Some(apart);
+            None
         }
-    });
+    }
 }
 
-/// Drops every operation that a later one on the same key replaces, whichever queues they are in.
-fn replace_across<S, O: Operation<S>>(
-    queues: &mut [Log<O>],
-    seen: &mut hashbrown::HashTable<Seen>,
-) {
-    seen.clear();
-    for_each_place(queues, |queues, queue, place| {
-        let Some((stamp, operation)) = queues[queue].entries.get(place) else {
-            return;
-        };
-        let Absorb::Replace(hash) = operation.absorb() else {
-            return;
-        };
-        let hash = spread(hash);
+impl Across {
+    /// Absorbs what can be of operations in different queues (the thesis' "global" absorption, §6.2), going through them once: drops
+    /// * every one that a later one on the same key replaces;
+    /// * every one that another one takes in;
+    /// * every pair that adds and *then* removes the same unique identity. (A removal that comes first removes nothing, and what is added
+    ///   behind it stays.) They are looked for when all that add have been seen.
+    fn absorb<S, O: Operation<S>>(&mut self, queues: &mut [Log<O>]) {
+        // What a panic of an operation has left.
+        self.seen.clear();
+        self.ends.clear();
+        for queue in 0..queues.len() {
+            for place in 0..queues[queue].entries.places() {
+                let Some((_, operation)) = queues[queue].entries.get(place) else {
+                    continue;
+                };
+                let seen = |hash| Seen {
+                    hash: spread(hash),
+                    queue,
+                    place,
+                };
+                match operation.absorb() {
+                    Absorb::Never => {}
+                    Absorb::Remove(_) => self.ends.push((queue, place)),
+                    Absorb::Add(birth) => self.see(seen(birth.id())),
+                    Absorb::Replace(hash) => self.replace::<S, O>(queues, seen(hash)),
+                    Absorb::Combine(hash) => self.combine::<S, O>(queues, seen(hash)),
+                }
+            }
+        }
+        for (queue, place) in self.ends.drain(..) {
+            cancel::<S, O>(queues, &self.seen, queue, place);
+        }
+        self.seen.clear();
+    }
+
+    fn see(&mut self, item: Seen) {
+        self.seen.insert_unique(item.hash, item, |item| item.hash);
+    }
+
+    /// Drops this operation, or the one on the same key, whichever is earlier.
+    fn replace<S, O: Operation<S>>(&mut self, queues: &mut [Log<O>], this: Seen) {
         let mut is_later = false;
-        let other = seen.find_mut(hash, |item| {
-            let Some((theirs, other)) = queues[item.queue].entries.get(item.place) else {
+        let other = self.seen.find_mut(this.hash, |item| {
+            let (Some((theirs, other)), Some((stamp, operation))) =
+                (item.of(queues), this.of(queues))
+            else {
                 return false;
             };
             // The order in which `apply` would execute them.
-            is_later = (theirs, item.queue, item.place) < (stamp, queue, place);
-            item.hash == hash
+            is_later = (theirs, item.queue, item.place) < (stamp, this.queue, this.place);
+            item.hash == this.hash
+                && matches!(other.absorb(), Absorb::Replace(_))
                 && if is_later {
                     operation.replaces(other)
                 } else {
@@ -529,28 +612,98 @@ fn replace_across<S, O: Operation<S>>(
                 }
         });
         match other {
-            None => {
-                let item = Seen { hash, queue, place };
-                seen.insert_unique(hash, item, |item| item.hash);
-            }
+            None => self.see(this),
             Some(other) => {
-                let (from, at) = (other.queue, other.place);
-                if is_later {
-                    (other.queue, other.place) = (queue, place);
-                    drop(queues[from].entries.take(at));
+                let gone = if is_later {
+                    mem::replace(other, this)
                 } else {
-                    drop(queues[queue].entries.take(place));
+                    this
+                };
+                drop(queues[gone.queue].entries.take(gone.place));
+            }
+        }
+    }
+
+    /// Lets one of this operation and one on the same key take the other one in.
+    fn combine<S, O: Operation<S>>(&mut self, queues: &mut [Log<O>], this: Seen) {
+        let mut stays = this;
+        let mut is_nothing = false;
+        let other = self.seen.find_mut(this.hash, |item| {
+            let (Some((theirs, _)), Some((stamp, _))) = (item.of(queues), this.of(queues)) else {
+                return false;
+            };
+            // The order in which `apply` would execute them.
+            let (into, from) = if (theirs, item.queue, item.place) < (stamp, this.queue, this.place)
+            {
+                (*item, this)
+            } else {
+                (this, *item)
+            };
+            if item.hash != this.hash {
+                return false;
+            }
+            let (stamp, origin) = (from.of(queues).map(|(stamp, _)| stamp), from.origin(queues));
+            let mut later = queues[from.queue].entries.take(from.place);
+            let earlier = queues[into.queue].entries.get_mut(into.place);
+            let outcome = earlier.and_then(|earlier| combine_into::<S, O>(earlier, &mut later));
+            if let (Some(stamp), Some(later)) = (stamp, later) {
+                // Back where it was.
+                queues[from.queue]
+                    .entries
+                    .put(from.place, stamp, later, origin);
+            }
+            let Some(nothing) = outcome else {
+                return false;
+            };
+            (stays, is_nothing) = (into, nothing);
+            true
+        });
+        match other {
+            None => self.see(this),
+            Some(other) => {
+                *other = stays;
+                if is_nothing {
+                    // Who looks there finds nothing.
+                    drop(queues[stays.queue].entries.take(stays.place));
                 }
             }
         }
-    });
+    }
 }
 
-fn for_each_place<O>(queues: &mut [Log<O>], mut f: impl FnMut(&mut [Log<O>], usize, usize)) {
-    for queue in 0..queues.len() {
-        for place in 0..queues[queue].entries.places() {
-            f(queues, queue, place);
-        }
+impl Seen {
+    fn of<'a, O>(&self, queues: &'a [Log<O>]) -> Option<(u64, &'a O)> {
+        queues[self.queue].entries.get(self.place)
+    }
+
+    fn origin<O>(&self, queues: &[Log<O>]) -> Option<&'static Location<'static>> {
+        queues[self.queue].entries.origin(self.place)
+    }
+}
+
+/// Drops the operation at this place, which ends something, together with the one that began it before, if that is there.
+fn cancel<S, O: Operation<S>>(
+    queues: &mut [Log<O>],
+    seen: &hashbrown::HashTable<Seen>,
+    queue: usize,
+    place: usize,
+) {
+    let Some((stamp, operation)) = queues[queue].entries.get(place) else {
+        return;
+    };
+    let Absorb::Remove(death) = operation.absorb() else {
+        return;
+    };
+    let id = death.id();
+    let begun = seen.find(spread(id), |item| {
+        item.of(queues).is_some_and(|(begun, earlier)| {
+            // The order in which `apply` would execute them.
+            (begun, item.queue, item.place) < (stamp, queue, place) && begins::<S, O>(earlier, id)
+        })
+    });
+    if let Some(begun) = begun.copied() {
+        drop(queues[begun.queue].entries.take(begun.place));
+        drop(queues[queue].entries.take(place));
     }
 }
 

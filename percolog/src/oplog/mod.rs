@@ -78,7 +78,7 @@ pub use closure::LoggedFn;
 pub use identity::{AddToken, RemoveToken, token_pair};
 pub use lent::{Cached, Lent, LogCache, LogCacheBuilder};
 pub use logged::{Logged, LoggedBuilder};
-pub use operation::{Absorb, Operation};
+pub use operation::{Absorb, Combined, Operation};
 
 #[cfg(feature = "std")]
 pub use crate::engine::{Drain, DrainThread};

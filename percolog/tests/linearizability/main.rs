@@ -23,7 +23,7 @@ use std::collections::{BTreeSet, HashSet};
 use std::sync::Mutex;
 use std::thread;
 use structures::{
-    Book, BookModel, ClosureList, List, ListModel, Register, Set, SetOfTheShelf, Subject,
+    Book, BookModel, ClosureList, List, ListModel, Register, Set, SetOfTheShelf, Subject, Sums,
 };
 
 /// What threads did to a structure of this model.
@@ -210,6 +210,18 @@ macro_rules! on {
             #[test]
             fn absorbing_set() {
                 stays_linearizable($life, |chance| Set::<true, _>(build(chance, $environment)));
+            }
+
+            #[test]
+            fn combined_sums() {
+                stays_linearizable($life, |chance| Sums::<true, _>(build(chance, $environment)));
+            }
+
+            #[test]
+            fn combined_sums_in_any_order() {
+                stays_linearizable($life, |chance| {
+                    Sums::<false, _>(build(chance, $environment))
+                });
             }
 
             #[test]

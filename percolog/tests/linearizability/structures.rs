@@ -1,11 +1,13 @@
-//! The structures under test: a register, a set, a list, and a book of entries that are opened and
+//! The structures under test: a register, a set, sums, a list, and a book of entries that are opened and
 //! closed once; logged, with and without absorption.
 
 use crate::common::model::Model;
 use percolog::collections::{self, SetState};
-use percolog::oplog::{Absorb, AddToken, Logged, LoggedFn, Operation, RemoveToken, token_pair};
+use percolog::oplog::{
+    Absorb, AddToken, Combined, Logged, LoggedFn, Operation, RemoveToken, token_pair,
+};
 use percolog::testing::Environment;
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Mutex;
 
 /// A logged structure that picks random operations.
@@ -160,6 +162,58 @@ impl<const ABSORBS: bool, E: Environment + Sync> Subject for Set<ABSORBS, E> {
         queue(&self.0, chance, Put { key, present }).then_some(Put { key, present })
     }
     fn read(&self, chance: &mut fastrand::Rng) -> Option<BTreeSet<u8>> {
+        look(&self.0, chance, Clone::clone)
+    }
+    subject!();
+}
+
+pub(crate) struct SumsModel;
+
+/// So much more under a key.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct More<const ORDERED: bool> {
+    key: u8,
+    amount: u64,
+}
+
+impl Model for SumsModel {
+    type State = BTreeMap<u8, u64>;
+    type Update = More<false>;
+    fn apply(update: &More<false>, state: &mut BTreeMap<u8, u64>) {
+        update.exec(state);
+    }
+}
+
+impl<const ORDERED: bool> Operation<BTreeMap<u8, u64>> for More<ORDERED> {
+    const ABSORBS: bool = true;
+    const ORDERED: bool = ORDERED;
+    fn exec(self, state: &mut BTreeMap<u8, u64>) {
+        *state.entry(self.key).or_default() += self.amount;
+    }
+    fn absorb(&self) -> Absorb<'_> {
+        // A bad hash, so that `combine` has to decide.
+        Absorb::Combine(u64::from(self.key % 2))
+    }
+    fn combine(&mut self, later: Self) -> Combined<Self> {
+        if self.key != later.key {
+            return Combined::Apart(later);
+        }
+        self.amount += later.amount;
+        Combined::One
+    }
+}
+
+pub(crate) struct Sums<const ORDERED: bool, E: Environment>(
+    pub(crate) Logged<BTreeMap<u8, u64>, More<ORDERED>, E>,
+);
+
+impl<const ORDERED: bool, E: Environment + Sync> Subject for Sums<ORDERED, E> {
+    type Model = SumsModel;
+    fn update(&self, chance: &mut fastrand::Rng) -> Option<More<false>> {
+        let (key, amount) = (chance.u8(..3), chance.u64(1..10));
+        queue(&self.0, chance, More { key, amount }).then_some(More { key, amount })
+    }
+    fn read(&self, chance: &mut fastrand::Rng) -> Option<BTreeMap<u8, u64>> {
         look(&self.0, chance, Clone::clone)
     }
     subject!();

@@ -1,6 +1,7 @@
 //! Structures made of logs: every read sees every finished update, in order, whatever queues, limits and threads do.
 #![cfg(not(percolog_loom))]
 
+mod combining;
 #[path = "../common/mod.rs"]
 mod common;
 mod consistent_cut;
