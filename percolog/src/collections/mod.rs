@@ -13,6 +13,7 @@
 //! | [`OrderedList`] | a few entries in the order of their keys, the same way | the same | writes nothing, and goes through what lies in front |
 //! | [`PerCoreList`] | a bag: connections to accept, free buffers | a push to the core's own list, or a pop from it | whoever finds its own list empty steals from another one |
 //! | [`Registry`] | what is there now: open files, sessions, connections | an append, or nothing at all if what ends began a moment ago | whoever lists brings the logs together |
+//! | [`Sessions`] | sessions that are opened, touched again and again, closed, and expire | a change of what waits in the core's own log | whoever lists brings the logs together |
 //! | [`TableCache`] | a table that is looked up everywhere and hardly ever changed: mounts, routes | takes every core's copy away | a lookup in the core's own copies |
 //! | [`Set`] | a set of keys, ordered or hashed | an append to the core's own log, or nothing but a replacement there | whoever asks brings the logs together |
 //!
@@ -38,6 +39,7 @@ mod lru;
 pub mod map;
 mod per_core_list;
 mod registry;
+mod sessions;
 mod set;
 #[cfg(all(feature = "std", not(percolog_loom)))]
 mod snapshots;
@@ -54,6 +56,7 @@ pub use map::hash_map::Map;
 pub use map::ordered_list::OrderedList;
 pub use per_core_list::PerCoreList;
 pub use registry::{Listing, Registration, Registry};
+pub use sessions::{SessionList, Sessions};
 pub use set::{Set, SetState};
 #[cfg(all(feature = "std", not(percolog_loom)))]
 pub use snapshots::{SnapshotRef, SnapshotSource, Snapshots};

@@ -79,7 +79,7 @@ impl<T> SlotLock<T> {
                         return None;
                     }
                     backoff.wait();
-                    if self.word.load(Ordering::Relaxed) == FREE && self.take(owner) {
+                    if self.take(owner) {
                         break;
                     }
                 }
@@ -110,9 +110,9 @@ impl<T> SlotLock<T> {
         let mut backoff = Backoff::new();
         loop {
             backoff.wait();
-            // Looking before trying keeps waiters from pulling the line away from the owner; the
-            // value read is only a hint, hence Relaxed.
-            if self.word.load(Ordering::Relaxed) == FREE && self.take(owner) {
+            // Without looking first: who looks and then tries has the line come twice, and between the two an owner who takes the lock again
+            // and again has always taken it.
+            if self.take(owner) {
                 return;
             }
         }

@@ -16,6 +16,7 @@ mod panics;
 mod poison;
 mod properties;
 mod registry;
+mod sessions;
 mod set;
 mod shared_lines;
 mod sizes;

@@ -6,9 +6,12 @@ use std::hint::black_box;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use percolog::collections::{Cache, Lru, PerCoreList, Set, TableCache};
+use percolog::collections::{
+    Cache, DefaultHashBuilder, Lru, PerCoreList, Sessions, Set, TableCache,
+};
 use percolog::oplog::{LoggedBuilder, Mode};
 use percolog::reclaim::Domain;
+use percolog::testing::Native;
 
 use super::workloads::on_every_core;
 use super::{AFTER_A_READ, FEW_CORES, SHARED_LINE, breaks, keeps, keeps_on};
@@ -301,6 +304,38 @@ impl Collection for OneList {
     }
 }
 
+/// A session of the thread's own that is opened, touched and closed, and touches of a few sessions of all threads.
+struct Requests(Sessions<u64, u64, u64, DefaultHashBuilder, Native>);
+
+impl Collection for Requests {
+    fn new(_threads: usize) -> Self {
+        let deferring = LoggedBuilder::new().mode(Mode::Deferring);
+        let sessions = Sessions::build_in(deferring, DefaultHashBuilder::new(), Native);
+        (0..KEYS).for_each(|key| sessions.open(key, key, 0));
+        assert_eq!(sessions.len(), KEYS as usize);
+        percolog_roi::label(&sessions, "Sessions");
+        Self(sessions)
+    }
+
+    fn make_use(&self, thread: usize, number: u64) {
+        let own = (KEYS + thread as u64) << 32 | number;
+        self.0.touch(number % KEYS, number);
+        self.0.open(own, number, number);
+        (1..4).for_each(|time| self.0.touch(own, number + time));
+        self.0.close(own);
+    }
+
+    fn collect(&self) {
+        assert_eq!(self.0.len(), KEYS as usize);
+    }
+
+    fn check(&self, _threads: usize, uses: u64) {
+        let list = self.0.list();
+        assert_eq!(list.len(), KEYS as usize);
+        assert!(list.iter().all(|(_, _, touched)| touched + KEYS >= uses));
+    }
+}
+
 /// `TableCache::get` of keys that the core has looked up before.
 struct Names(TableCache<u64, u64>);
 
@@ -404,6 +439,11 @@ fn touches_after_an_eviction() {
 #[test]
 fn touches_of_many_keys_sustained() {
     keeps_on(FEW_CORES, sustained::<Spread>, SUSTAINED_TOUCH);
+}
+
+#[test]
+fn sessions_sustained() {
+    keeps(sustained::<Requests>, 0.0);
 }
 
 #[test]
