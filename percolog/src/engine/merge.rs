@@ -9,7 +9,7 @@ use super::mode::{DIRTY, KEEPS_WAITING, Use, Verdict};
 use super::object::{Center, Object};
 use super::queue::{Limits, Queue};
 use super::slots::{Slots, Stamps};
-use super::stats::{Drained, MemoryUsage, Tally};
+use super::stats::{Drained, MemoryUsage, ModeReason, Tally};
 use crate::cpu::Environment;
 use crate::sync::Patience;
 use crate::sync::atomic::Ordering;
@@ -202,8 +202,11 @@ impl<S, Q: Queue<S>, E: Environment> Object<S, Q, E> {
         let moment = || self.environment.stamp();
         match merged.learner.merged(found, self.usage(), moment) {
             Verdict::Stay => {}
-            Verdict::Execute => self.change_mode(),
-            Verdict::Defer => self.mode.make_deferring(&self.center.gate, false),
+            Verdict::Execute(reason) => self.change_mode(reason),
+            Verdict::Defer => {
+                self.mode.make_deferring(&self.center.gate, false);
+                self.say_why(ModeReason::DeferringWasFaster);
+            }
         }
     }
 
@@ -217,7 +220,7 @@ impl<S, Q: Queue<S>, E: Environment> Object<S, Q, E> {
         if often && !self.options.updaters_merge() {
             // Where updaters do not merge, a trial could last for ever.
             merged.learner.trial.skip(self.usage());
-            self.change_mode();
+            self.change_mode(ModeReason::Contended);
             return;
         }
         if often {
@@ -244,6 +247,7 @@ impl<S, Q: Queue<S>, E: Environment> Object<S, Q, E> {
         } else if trial.step(self.usage(), self.environment.stamp()) {
             self.mode.make_deferring(&self.center.gate, true);
             self.center.account.mode_changes.add(1);
+            self.say_why(ModeReason::Trial);
         }
     }
 
@@ -257,13 +261,18 @@ impl<S, Q: Queue<S>, E: Environment> Object<S, Q, E> {
     }
 
     #[cold]
-    pub(super) fn change_mode(&self) {
+    pub(super) fn change_mode(&self, reason: ModeReason) {
         if self.mode.is_eager() {
             self.mode.make_deferring(&self.center.gate, false);
         } else {
             self.mode.make_eager(&self.center.gate);
         }
         self.center.account.mode_changes.add(1);
+        self.say_why(reason);
+    }
+
+    fn say_why(&self, reason: ModeReason) {
+        self.center.account.mode_reason.set(reason as u64);
     }
 
     fn work<'a>(&'a self, merged: &'a mut Merged<S, Q>, tally: &'a Tally) -> Work<'a, S, Q> {
@@ -304,7 +313,7 @@ impl<S, Q: Queue<S>, E: Environment> Object<S, Q, E> {
     /// Executes everything that is pending. The caller has the object for itself.
     pub(super) fn merge(&self, merged: &mut Merged<S, Q>) -> usize {
         if self.options.mode == Mode::Restless && merged.learner.flips() {
-            self.change_mode();
+            self.change_mode(ModeReason::Fixed);
         }
         let mut executed = 0;
         if merged.unapplied {

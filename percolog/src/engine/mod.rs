@@ -48,4 +48,4 @@ pub(crate) use object::Object;
 pub use periodic::{Drain, DrainThread};
 pub(crate) use queue::{Absorbed, Execute, Limits, Queue};
 pub(crate) use slots::Origin;
-pub use stats::{Drained, LogStats, MemoryUsage};
+pub use stats::{Drained, LogStats, MemoryUsage, ModeReason};

@@ -24,6 +24,7 @@
 
 use super::gate::{Gate, POISONED};
 use super::limits::Mode;
+use super::stats::ModeReason;
 use super::trial::Trial;
 use crate::sync::atomic::{AtomicU32, Ordering, fence};
 use crate::sync::const_fn;
@@ -181,7 +182,7 @@ pub(super) enum Verdict {
     /// It is as it was.
     Stay,
     /// It is eager from now on.
-    Execute,
+    Execute(ModeReason),
     /// What was tried is kept.
     Defer,
 }
@@ -226,7 +227,7 @@ impl Learner {
             return match self.trial.merged(found, now, moment()) {
                 None => Verdict::Stay,
                 Some(true) => Verdict::Defer,
-                Some(false) => self.cooled(now),
+                Some(false) => self.cooled(now, ModeReason::DeferringWasNotFaster),
             };
         }
         let pays = self.trial.has_paid(now);
@@ -238,18 +239,19 @@ impl Learner {
         if self.cool < PATIENCE {
             return Verdict::Stay;
         }
-        if !pays {
-            self.trial.forget();
+        if pays {
+            return self.cooled(now, ModeReason::FewUpdates);
         }
-        self.cooled(now)
+        self.trial.forget();
+        self.cooled(now, ModeReason::TrialIsOld)
     }
 
-    fn cooled(&mut self, now: Use) -> Verdict {
+    fn cooled(&mut self, now: Use, reason: ModeReason) -> Verdict {
         self.began = now;
         self.contended = 0;
         self.cool = 0;
         self.trial.postpone(now);
-        Verdict::Execute
+        Verdict::Execute(reason)
     }
 
     /// Whether a restless object changes its mode now.
@@ -295,11 +297,11 @@ mod tests {
         assert_eq!(merged(many), Verdict::Stay);
         assert_eq!(merged(few), Verdict::Stay);
         assert_eq!(merged(few), Verdict::Stay);
-        assert_eq!(merged(few), Verdict::Execute);
+        assert_eq!(merged(few), Verdict::Execute(ModeReason::FewUpdates));
         // That it pays is not known any more.
         for _ in 1..PATIENCE {
             assert_eq!(merged(many), Verdict::Stay);
         }
-        assert_eq!(merged(many), Verdict::Execute);
+        assert_eq!(merged(many), Verdict::Execute(ModeReason::TrialIsOld));
     }
 }

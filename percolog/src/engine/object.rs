@@ -3,12 +3,12 @@
 use super::batch::Merged;
 use super::dirty::DirtyMarks;
 use super::gate::{Door, Gate, Refusal, Wait, is_panicking};
-use super::limits::{Full, FullReason, OnDrop, Options, Policy};
+use super::limits::{Full, FullReason, Mode, OnDrop, Options, Policy};
 use super::mode::{Current, DIRTY};
 use super::queue::{Absorbed, Queue};
 use super::room::{Crowded, merge_or_grow, merge_unless_busy};
 use super::slots::{Bound, Origin, Slot, Slots, Stamps};
-use super::stats::{Account, LogStats, Tally};
+use super::stats::{Account, LogStats, ModeReason, Tally};
 use crate::cpu::{self, CoreId, Environment};
 use crate::sync::atomic::Ordering;
 use crate::sync::held::Number;
@@ -483,6 +483,10 @@ impl<S, Q: Queue<S>, E: Environment> Object<S, Q, E> {
             at_once: self.center.at_once.get(),
             mode: self.mode.get(),
             mode_changes: account.mode_changes.get(),
+            mode_reason: match self.options.mode {
+                Mode::Adaptive => ModeReason::from_tally(&account.mode_reason),
+                _ => ModeReason::Fixed,
+            },
             absorbed: account.absorbed.get(),
             updater_merges: account.updater_merges.get(),
             longest_updater_merge: account.longest_updater_merge.get(),

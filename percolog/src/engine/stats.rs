@@ -26,6 +26,8 @@ pub struct LogStats {
     pub mode: Mode,
     /// How often that has changed.
     pub mode_changes: u64,
+    /// Why it is so.
+    pub mode_reason: ModeReason,
     /// Operations that never had to be executed, because others cancelled or replaced them.
     pub absorbed: u64,
     /// Operations dropped because of [`Policy::Discard`](super::Policy::Discard) or
@@ -39,6 +41,47 @@ pub struct LogStats {
     pub longest_updater_wait: Duration,
     /// Operations whose stamp was out of order or in the future: the clock cannot be trusted.
     pub clock_violations: u64,
+}
+
+/// Why updates are executed at once just now, or deferred.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+#[non_exhaustive]
+#[repr(u8)]
+pub enum ModeReason {
+    /// Nothing has spoken against how the object began: at once.
+    #[default]
+    Initial,
+    /// The builder said so, or a type that is made of a log.
+    Fixed,
+    /// Deferring is being tried, and timed.
+    Trial,
+    /// It has been tried, and was faster by a tenth or more: deferred.
+    DeferringWasFaster,
+    /// It has been tried, and was not: at once.
+    DeferringWasNotFaster,
+    /// The lock was contended, and updates must not merge, so that nothing could be timed: deferred.
+    Contended,
+    /// Merges found few operations: at once.
+    FewUpdates,
+    /// The last trial was a million updates ago: at once, until the next one.
+    TrialIsOld,
+}
+
+impl ModeReason {
+    const ALL: [Self; 8] = [
+        Self::Initial,
+        Self::Fixed,
+        Self::Trial,
+        Self::DeferringWasFaster,
+        Self::DeferringWasNotFaster,
+        Self::Contended,
+        Self::FewUpdates,
+        Self::TrialIsOld,
+    ];
+
+    pub(crate) fn from_tally(tally: &Tally) -> Self {
+        Self::ALL[tally.get() as usize % Self::ALL.len()]
+    }
 }
 
 /// The memory that an object has allocated for its logs, in bytes.
@@ -80,6 +123,8 @@ pub(crate) struct Account {
     pub(crate) merges: Tally,
     pub(crate) executed: Tally,
     pub(crate) mode_changes: Tally,
+    /// A [`ModeReason`].
+    pub(crate) mode_reason: Tally,
     pub(crate) absorbed: Tally,
     pub(crate) updater_merges: Tally,
     pub(crate) longest_updater_merge: Tally,
@@ -96,6 +141,7 @@ impl Account {
                 merges: Tally::new(),
                 executed: Tally::new(),
                 mode_changes: Tally::new(),
+                mode_reason: Tally::new(),
                 absorbed: Tally::new(),
                 updater_merges: Tally::new(),
                 longest_updater_merge: Tally::new(),

@@ -83,6 +83,6 @@ pub use operation::{Absorb, Combined, Operation};
 #[cfg(feature = "std")]
 pub use crate::engine::{Drain, DrainThread};
 pub use crate::engine::{
-    Drained, Full, FullReason, LogCacheStats, LogStats, MemoryUsage, Mode, OnDrop, Policy,
-    ReadGuard, SynchronizeError, Synchronized,
+    Drained, Full, FullReason, LogCacheStats, LogStats, MemoryUsage, Mode, ModeReason, OnDrop,
+    Policy, ReadGuard, SynchronizeError, Synchronized,
 };

@@ -4,7 +4,8 @@
 use crate::panics::Mark;
 use percolog::cpu::CoreId;
 use percolog::oplog::{
-    Full, LogStats, Logged, LoggedBuilder, LoggedFn, Mode, Operation, Policy, SynchronizeError,
+    Full, LogStats, Logged, LoggedBuilder, LoggedFn, Mode, ModeReason, Operation, Policy,
+    SynchronizeError,
 };
 use percolog::testing::Environment;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -203,6 +204,7 @@ fn deferring_that_saves_nothing_is_given_up() {
             stats.mode_changes >= 2 && stats.at_once > 40_000,
             "{stats:?}"
         );
+        assert_eq!(stats.mode_reason, ModeReason::DeferringWasNotFaster);
     }
 }
 

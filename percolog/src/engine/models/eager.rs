@@ -1,7 +1,7 @@
 //! Updates that are executed at once, among such as are not.
 
 use super::{Journal, Note, PATIENT, bind, eager, explore, explore_deeply, join, spawn_on};
-use crate::engine::{Mode, Options};
+use crate::engine::{Mode, ModeReason, Options};
 use crate::sync::atomic::{AtomicUsize, Ordering};
 use alloc::vec::Vec;
 use loom::sync::Arc;
@@ -10,7 +10,7 @@ impl Journal {
     /// Makes an eager object a deferring one, or the other way, as a merge does.
     fn switch(&self) {
         let door = self.enter(PATIENT).expect("nobody keeps it");
-        self.change_mode();
+        self.change_mode(ModeReason::Fixed);
         door.leave_exclusive();
     }
 }
