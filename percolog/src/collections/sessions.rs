@@ -31,7 +31,7 @@ use hashbrown::hash_table::Entry;
 /// assert!(sessions.lock().unwrap().is_empty());
 /// ```
 ///
-/// After: a request writes memory of its own core, and what it writes is brought together when somebody asks.
+/// After: a request writes memory of its own core, and what cores have written is brought together when somebody asks.
 ///
 /// ```
 /// use percolog::collections::Sessions;
@@ -46,14 +46,14 @@ use hashbrown::hash_table::Entry;
 /// assert!(sessions.is_empty());
 /// ```
 ///
-/// `T` is the time by which sessions expire, of any clock that you have: an `Instant`, seconds since the start. It is a parameter of the calls because you know
-/// it mostly, and to ask for it takes longer than the rest.
+/// `T` is the time by which sessions expire, of any clock that you have: an `Instant`, seconds since the start. The calls take it as a parameter: often the
+/// caller knows it already, and asking a clock can take longer than the rest.
 ///
 /// # Keys
 ///
 /// **A key names one session**: the number of a connection, an identifier drawn at random. It is touched and closed by who has learned that it was
-/// opened. A key that was closed can be opened again by the thread that closed it, or when the table was listed since; if others open it
-/// while updates of the earlier session still wait on other cores, either session may be the one that is left.
+/// opened. A key that was closed can be opened again once the table was listed. Before that, updates of both sessions may wait on several cores, and what
+/// was meant for one of them may be done to the other.
 ///
 /// **Order.** For such keys linearizable: a listing shows each session that was opened and not closed, and the latest time of those with which
 /// it was touched, by calls that have returned; all of one moment. What is touched and not open stays so.
