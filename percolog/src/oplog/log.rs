@@ -1,13 +1,13 @@
 //! The queue behind [`Logged`](super::Logged): stamped operations, absorbed where they allow it.
 
+use super::across::{Across, HasEntries, begins, combine_into};
 use super::entry::Entries;
 use super::index::{Index, spread};
-use super::operation::{Absorb, Combined, Operation};
+use super::operation::{Absorb, Operation};
 use super::window::{InOrder, Window};
 use crate::engine::{Absorbed, Execute, Limits, Queue};
 use alloc::vec::Vec;
 use core::fmt;
-use core::mem;
 use core::panic::Location;
 
 /// One slot's operations: in the order of their stamps, or, if operations absorb each other, wherever
@@ -37,23 +37,6 @@ pub(crate) struct Scratch {
     order: Vec<(u64, usize, usize)>,
     across: Across,
     origin: Option<&'static Location<'static>>,
-}
-
-/// Absorption across queues.
-#[derive(Default)]
-struct Across {
-    /// Operations that a later one may absorb, by hash.
-    seen: hashbrown::HashTable<Seen>,
-    /// Operations that end what another one may have begun.
-    ends: Vec<(usize, usize)>,
-}
-
-/// A queue's number and the place in it.
-#[derive(Clone, Copy)]
-struct Seen {
-    hash: u64,
-    queue: usize,
-    place: usize,
 }
 
 impl<O> Log<O> {
@@ -333,6 +316,16 @@ impl<O> InOrder for Log<O> {
     }
 }
 
+impl<O> HasEntries<O> for Log<O> {
+    fn entries(&self) -> &Entries<O> {
+        &self.entries
+    }
+
+    fn entries_mut(&mut self) -> &mut Entries<O> {
+        &mut self.entries
+    }
+}
+
 /// Where the operation is that `later`, whose hash this is, replaces.
 #[inline(always)]
 fn place_of<'a, S, O: Operation<S>>(
@@ -365,10 +358,6 @@ fn replace_at<O>(
     vacant.push(*place);
     *place = entries.push(stamp, later, origin);
     earlier
-}
-
-fn begins<S, O: Operation<S>>(operation: &O, id: u64) -> bool {
-    matches!(operation.absorb(), Absorb::Add(birth) if birth.id() == id)
 }
 
 impl<S, O: Operation<S>> Queue<S> for Log<O> {
@@ -467,8 +456,7 @@ impl<S, O: Operation<S>> Queue<S> for Log<O> {
     fn scratch_memory(scratch: &Scratch) -> usize {
         scratch.window.memory()
             + scratch.order.capacity() * size_of::<(u64, usize, usize)>()
-            + scratch.across.seen.allocation_size()
-            + scratch.across.ends.capacity() * size_of::<(usize, usize)>()
+            + scratch.across.memory()
     }
 
     fn prepare(queues: &mut [Self], scratch: &mut Scratch) {
@@ -537,175 +525,6 @@ impl<S, O: Operation<S>> Execute<S> for Log<O> {
 
 /// Most places that room is made for before they are needed.
 const ROOM: usize = 1024;
-
-/// Lets an operation take the later one in. Says whether there is nothing left to do; nothing if it has nothing to do with it.
-fn combine_into<S, O: Operation<S>>(earlier: &mut O, later: &mut Option<O>) -> Option<bool> {
-    if !matches!(earlier.absorb(), Absorb::Combine(_)) {
-        return None;
-    }
-    match earlier.combine(later.take()?) {
-        Combined::One => Some(false),
-        Combined::Nothing => Some(true),
-        Combined::Apart(apart) => {
-            *later = Some(apart);
-            None
-        }
-    }
-}
-
-impl Across {
-    /// Absorbs what can be of operations in different queues (the thesis' "global" absorption, §6.2), going through them once: drops
-    /// * every one that a later one on the same key replaces;
-    /// * every one that another one takes in;
-    /// * every pair that adds and *then* removes the same unique identity. (A removal that comes first removes nothing, and what is added
-    ///   behind it stays.) They are looked for when all that add have been seen.
-    fn absorb<S, O: Operation<S>>(&mut self, queues: &mut [Log<O>]) {
-        // What a panic of an operation has left.
-        self.seen.clear();
-        self.ends.clear();
-        for queue in 0..queues.len() {
-            for place in 0..queues[queue].entries.places() {
-                let Some((_, operation)) = queues[queue].entries.get(place) else {
-                    continue;
-                };
-                let seen = |hash| Seen {
-                    hash: spread(hash),
-                    queue,
-                    place,
-                };
-                match operation.absorb() {
-                    Absorb::Never => {}
-                    Absorb::Remove(_) => self.ends.push((queue, place)),
-                    Absorb::Add(birth) => self.see(seen(birth.id())),
-                    Absorb::Replace(hash) => self.replace::<S, O>(queues, seen(hash)),
-                    Absorb::Combine(hash) => self.combine::<S, O>(queues, seen(hash)),
-                }
-            }
-        }
-        for (queue, place) in self.ends.drain(..) {
-            cancel::<S, O>(queues, &self.seen, queue, place);
-        }
-        self.seen.clear();
-    }
-
-    fn see(&mut self, item: Seen) {
-        self.seen.insert_unique(item.hash, item, |item| item.hash);
-    }
-
-    /// Drops this operation, or the one on the same key, whichever is earlier.
-    fn replace<S, O: Operation<S>>(&mut self, queues: &mut [Log<O>], this: Seen) {
-        let mut is_later = false;
-        let other = self.seen.find_mut(this.hash, |item| {
-            let (Some((theirs, other)), Some((stamp, operation))) =
-                (item.of(queues), this.of(queues))
-            else {
-                return false;
-            };
-            // The order in which `apply` would execute them.
-            is_later = (theirs, item.queue, item.place) < (stamp, this.queue, this.place);
-            item.hash == this.hash
-                && matches!(other.absorb(), Absorb::Replace(_))
-                && if is_later {
-                    operation.replaces(other)
-                } else {
-                    other.replaces(operation)
-                }
-        });
-        match other {
-            None => self.see(this),
-            Some(other) => {
-                let gone = if is_later {
-                    mem::replace(other, this)
-                } else {
-                    this
-                };
-                drop(queues[gone.queue].entries.take(gone.place));
-            }
-        }
-    }
-
-    /// Lets one of this operation and one on the same key take the other one in.
-    fn combine<S, O: Operation<S>>(&mut self, queues: &mut [Log<O>], this: Seen) {
-        let mut stays = this;
-        let mut is_nothing = false;
-        let other = self.seen.find_mut(this.hash, |item| {
-            let (Some((theirs, _)), Some((stamp, _))) = (item.of(queues), this.of(queues)) else {
-                return false;
-            };
-            // The order in which `apply` would execute them.
-            let (into, from) = if (theirs, item.queue, item.place) < (stamp, this.queue, this.place)
-            {
-                (*item, this)
-            } else {
-                (this, *item)
-            };
-            if item.hash != this.hash {
-                return false;
-            }
-            let (stamp, origin) = (from.of(queues).map(|(stamp, _)| stamp), from.origin(queues));
-            let mut later = queues[from.queue].entries.take(from.place);
-            let earlier = queues[into.queue].entries.get_mut(into.place);
-            let outcome = earlier.and_then(|earlier| combine_into::<S, O>(earlier, &mut later));
-            if let (Some(stamp), Some(later)) = (stamp, later) {
-                // Back where it was.
-                queues[from.queue]
-                    .entries
-                    .put(from.place, stamp, later, origin);
-            }
-            let Some(nothing) = outcome else {
-                return false;
-            };
-            (stays, is_nothing) = (into, nothing);
-            true
-        });
-        match other {
-            None => self.see(this),
-            Some(other) => {
-                *other = stays;
-                if is_nothing {
-                    // Who looks there finds nothing.
-                    drop(queues[stays.queue].entries.take(stays.place));
-                }
-            }
-        }
-    }
-}
-
-impl Seen {
-    fn of<'a, O>(&self, queues: &'a [Log<O>]) -> Option<(u64, &'a O)> {
-        queues[self.queue].entries.get(self.place)
-    }
-
-    fn origin<O>(&self, queues: &[Log<O>]) -> Option<&'static Location<'static>> {
-        queues[self.queue].entries.origin(self.place)
-    }
-}
-
-/// Drops the operation at this place, which ends something, together with the one that began it before, if that is there.
-fn cancel<S, O: Operation<S>>(
-    queues: &mut [Log<O>],
-    seen: &hashbrown::HashTable<Seen>,
-    queue: usize,
-    place: usize,
-) {
-    let Some((stamp, operation)) = queues[queue].entries.get(place) else {
-        return;
-    };
-    let Absorb::Remove(death) = operation.absorb() else {
-        return;
-    };
-    let id = death.id();
-    let begun = seen.find(spread(id), |item| {
-        item.of(queues).is_some_and(|(begun, earlier)| {
-            // The order in which `apply` would execute them.
-            (begun, item.queue, item.place) < (stamp, queue, place) && begins::<S, O>(earlier, id)
-        })
-    });
-    if let Some(begun) = begun.copied() {
-        drop(queues[begun.queue].entries.take(begun.place));
-        drop(queues[queue].entries.take(place));
-    }
-}
 
 impl<O> fmt::Debug for Log<O> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

@@ -61,6 +61,7 @@
 //! Boyd-Wickizer, *Optimizing Communication Bottlenecks in Multiprocessor Operating System Kernels*,
 //! chapters 5 to 7.
 
+mod across;
 mod closure;
 mod entry;
 mod identity;
