@@ -2,6 +2,7 @@
 
 use std::collections::BTreeSet;
 use std::hint::black_box;
+use std::thread;
 
 use percolog::counter::Counter;
 use percolog::ldu::{Bag, Deferred, DeferredBuilder, Entry};
@@ -146,6 +147,10 @@ pub(crate) enum Loop {
     EntryQueued,
     /// `Logged::synchronize` with nothing pending.
     SynchronizeClean,
+    /// `Logged::read` with nothing pending.
+    ReadClean,
+    /// The same, in a phase of reading.
+    ReadBiased,
     /// One `queue` and one `synchronize`.
     QueueAndSynchronize,
     /// The same, logged: a merge of one operation.
@@ -178,7 +183,7 @@ static DOMAIN: Domain = Domain::new();
 static OBJECTS: Slab<'_, [u64; 8]> = Slab::new(&DOMAIN);
 
 impl Loop {
-    pub(crate) const ALL: [Self; 26] = [
+    pub(crate) const ALL: [Self; 28] = [
         Self::Current,
         Self::CounterAdd,
         Self::CounterSum,
@@ -196,6 +201,8 @@ impl Loop {
         Self::EntryCancelled,
         Self::EntryQueued,
         Self::SynchronizeClean,
+        Self::ReadClean,
+        Self::ReadBiased,
         Self::QueueAndSynchronize,
         Self::QueueAndMerge,
         Self::Section,
@@ -229,6 +236,8 @@ impl Loop {
             Self::EntryCancelled => ("entry_cancelled", 26.0),
             Self::EntryQueued => ("entry_queued", 234.0),
             Self::SynchronizeClean => ("synchronize_clean", 47.0),
+            Self::ReadClean => ("read_clean", 47.0),
+            Self::ReadBiased => ("read_biased", 60.0),
             Self::QueueAndSynchronize => ("queue_and_synchronize", 112.0),
             Self::QueueAndMerge => ("queue_and_merge", 1091.0),
             Self::Section => ("section", 43.0),
@@ -390,6 +399,25 @@ impl Loop {
                 for _ in 0..operations {
                     black_box(*log.synchronize());
                 }
+            }
+            Self::ReadClean => {
+                let log = NoteLog::new(0);
+                for _ in 0..operations {
+                    black_box(*log.read());
+                }
+            }
+            Self::ReadBiased => {
+                let log = NoteLog::new(0);
+                let guard = log.read();
+                thread::scope(|scope| {
+                    // It meets the other reader.
+                    scope.spawn(|| (0..100).for_each(|_| drop(log.read())));
+                });
+                drop(guard);
+                for _ in 0..operations {
+                    black_box(*log.read());
+                }
+                assert!(log.stats().biased_to_readers);
             }
             Self::QueueAndSynchronize => {
                 let log = NoteLog::new(0);

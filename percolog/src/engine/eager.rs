@@ -20,14 +20,17 @@ use crate::sync::{Patience, atomic::Ordering};
 use core::mem;
 
 /// A thread inside an object, alone, who leaves when this is dropped.
-struct Updating<'a>(&'a Gate);
+struct Updating<'a> {
+    gate: &'a Gate,
+    at_once: bool,
+}
 
 impl<'a> Updating<'a> {
-    /// For a thread that has just taken the lock.
+    /// For a thread that has just taken the lock, `at_once` or not.
     #[inline(always)]
-    fn new(gate: &'a Gate) -> Self {
+    fn new(gate: &'a Gate, at_once: bool) -> Self {
         held::count_up();
-        Self(gate)
+        Self { gate, at_once }
     }
 }
 
@@ -35,7 +38,11 @@ impl Drop for Updating<'_> {
     #[inline(always)]
     fn drop(&mut self) {
         held::count_down();
-        self.0.lock.release_exclusive();
+        if self.at_once {
+            self.gate.lock.release_exclusive_at_once();
+        } else {
+            self.gate.lock.release_exclusive();
+        }
     }
 }
 
@@ -53,10 +60,10 @@ impl<S, Q: Queue<S>, E: Environment> Object<S, Q, E> {
     #[inline(always)]
     pub(crate) fn with_at_once<R, F: FnOnce(&mut S) -> R>(&self, f: F) -> Result<R, F> {
         let gate = &self.center.gate;
-        if !self.mode.is_eager() || !gate.lock.try_exclusive_at_once() {
+        if !self.mode.is_plain() || !gate.lock.try_exclusive_at_once() {
             return Err(f);
         }
-        let _inside = Updating::new(gate);
+        let _inside = Updating::new(gate, true);
         if !self.is_clean() {
             return Err(f);
         }
@@ -89,7 +96,11 @@ impl<S, Q: Execute<S>, E: Environment> Object<S, Q, E> {
         }
         let gate = &self.center.gate;
         if gate.lock.try_exclusive_at_once() {
-            return self.execute_inside::<HELPING, false>(Updating::new(gate), operation, origin);
+            return self.execute_inside::<HELPING, false>(
+                Updating::new(gate, true),
+                operation,
+                origin,
+            );
         }
         if HELPING {
             return self.execute_soon(operation, origin);
@@ -103,8 +114,32 @@ impl<S, Q: Execute<S>, E: Environment> Object<S, Q, E> {
         if !self.wait_briefly() {
             return Err(operation);
         }
-        let inside = Updating::new(&self.center.gate);
+        let gate = &self.center.gate;
+        let inside = Updating::new(gate, false);
+        if gate.lock.is_biased() && self.wait_for_readers(Wait::Briefly).is_err() {
+            return Err(operation);
+        }
         self.execute_inside::<true, true>(inside, operation, origin)
+    }
+
+    /// Executes an operation in a phase of reading, if nobody else has the object. Else the operation comes back: who has it looks at the readers'
+    /// marks, and it, or who reads next, executes what comes meanwhile.
+    #[cold]
+    #[inline(never)]
+    fn execute_among_readers(
+        &self,
+        operation: Q::Operation,
+        origin: Origin,
+    ) -> Result<(), Q::Operation> {
+        let gate = &self.center.gate;
+        if !Q::at_once(&operation) || held::any() || !gate.lock.try_exclusive() {
+            return Err(operation);
+        }
+        let inside = Updating::new(gate, false);
+        if gate.lock.is_biased() && self.wait_for_readers(Wait::Briefly).is_err() {
+            return Err(operation);
+        }
+        self.execute_inside::<true, false>(inside, operation, origin)
     }
 
     #[inline(always)]
@@ -152,6 +187,10 @@ impl<S, Q: Execute<S>, E: Environment> Object<S, Q, E> {
             },
             Way::Log => self.append_or_merge(operation, origin),
             Way::Try => self.queue_on_trial(operation, origin),
+            Way::ExecuteAmongReaders => match self.execute_among_readers(operation, origin) {
+                Ok(()) => Ok(()),
+                Err(operation) => self.append_after_all(operation, origin),
+            },
         }
     }
 
@@ -199,7 +238,7 @@ impl<S, Q: Execute<S>, E: Environment> Object<S, Q, E> {
         operation: Q::Operation,
         origin: Origin,
     ) -> Result<(), Full<Q::Operation>> {
-        if !self.mode.is_eager() {
+        if !self.mode.is_plain() {
             return self.try_append(operation, origin);
         }
         match self.execute::<false>(operation, origin) {

@@ -2,7 +2,7 @@
 
 use crate::sync::atomic::{AtomicU32, Ordering};
 use crate::sync::held::{self, Name, Number};
-use crate::sync::{ObjectLock, Patience, const_fn};
+use crate::sync::{ObjectLock, Patience, ReaderMark, const_fn};
 
 /// The object's lock, and whether a panic has happened behind it: eight bytes.
 #[derive(Debug)]
@@ -39,6 +39,8 @@ pub(super) struct Door<'a> {
     gate: &'a Gate,
     number: Option<&'a Number>,
     was_panicking: bool,
+    /// It was taken without waiting, and was not biased to readers.
+    at_once: bool,
 }
 
 impl Gate {
@@ -70,6 +72,16 @@ impl Gate {
             gate: self,
             number,
             was_panicking: is_panicking(),
+            at_once: false,
+        }
+    }
+
+    /// The same for a thread that has taken the lock at once.
+    #[inline(always)]
+    pub(super) fn door_at_once<'a>(&'a self, number: Option<&'a Number>) -> Door<'a> {
+        Door {
+            at_once: true,
+            ..self.door(number)
         }
     }
 
@@ -110,9 +122,32 @@ impl Gate {
         if !entered {
             return Err(Refusal::Busy);
         }
-        let door = self.door(number);
+        Ok(self.shared_door(number))
+    }
+
+    /// The door for a thread that has just taken a share.
+    #[inline(always)]
+    pub(super) fn shared_door<'a>(&'a self, number: Option<&'a Number>) -> Door<'a> {
+        held::count_up();
+        let door = Door {
+            gate: self,
+            number,
+            // Nobody asks: who shares the object poisons nothing.
+            was_panicking: true,
+            at_once: false,
+        };
         held::push(door.name());
-        Ok(door)
+        door
+    }
+
+    /// Waits while somebody has the object exclusively, with so many pauses (their binary logarithm) before the first look; `false` when
+    /// patience ran out.
+    pub(super) fn let_writer_finish(&self, pauses: u32, wait: Wait) -> bool {
+        match wait {
+            Wait::No => false,
+            Wait::Briefly => self.lock.without_writer_soon(pauses),
+            Wait::For(patience) => self.lock.without_writer(pauses, patience),
+        }
     }
 
     /// Whether this thread holds the object.
@@ -120,11 +155,10 @@ impl Gate {
         if self.lock.is_mine() {
             return true;
         }
-        let name = number.map_or_else(|| Some(self.here()), Number::given);
-        let Some(name) = name.filter(|name| held::contains(*name)) else {
+        let Some(name) = self.recorded(number) else {
             return false;
         };
-        if self.lock.is_shared() {
+        if self.lock.is_shared() || self.lock.is_biased() {
             return true;
         }
         // Of another object that was here, whose guard was forgotten.
@@ -132,7 +166,19 @@ impl Gate {
         false
     }
 
+    /// Whether this thread has a share of the object, which it has taken exclusively as well.
+    pub(super) fn is_shared_by_holder(&self, number: &Number) -> bool {
+        self.recorded(Some(number)).is_some()
+    }
+
+    /// The object's name, if this thread has recorded it as shared.
+    fn recorded(&self, number: Option<&Number>) -> Option<Name> {
+        let name = number.map_or_else(|| Some(self.here()), Number::given)?;
+        held::contains(name).then_some(name)
+    }
+
     /// The name of an object that stays here. Not the address of the object itself, which can be that of another one inside it.
+    #[inline(always)]
     fn here(&self) -> Name {
         Name::from(core::ptr::from_ref(self).addr())
     }
@@ -155,6 +201,7 @@ impl Door<'_> {
         }
     }
 
+    #[inline(always)]
     fn name(&self) -> Name {
         self.number.map_or_else(|| self.gate.here(), Number::name)
     }
@@ -167,14 +214,21 @@ impl Door<'_> {
     #[inline(always)]
     pub(super) fn leave_exclusive(&self) {
         held::count_down();
-        self.gate.lock.release_exclusive();
+        if self.at_once {
+            self.gate.lock.release_exclusive_at_once();
+        } else {
+            self.gate.lock.release_exclusive();
+        }
     }
 
     #[inline(always)]
-    pub(super) fn leave_shared(&self) {
+    pub(super) fn leave_shared(&self, mark: Option<&ReaderMark>) {
         held::count_down();
         held::pop(self.name());
-        self.gate.lock.release_shared();
+        match mark {
+            Some(mark) => mark.leave(),
+            None => self.gate.lock.release_shared(),
+        }
     }
 }
 

@@ -1,6 +1,7 @@
 //! Guards: the synchronized state, exclusively or shared.
 
 use super::gate::{Door, Gate};
+use crate::sync::ReaderMark;
 use core::fmt;
 use core::marker::PhantomData;
 use core::mem::ManuallyDrop;
@@ -25,6 +26,8 @@ pub struct Synchronized<'a, S> {
 #[must_use = "the object is free again as soon as the guard is dropped"]
 pub struct ReadGuard<'a, S> {
     door: Door<'a>,
+    /// Where it is marked that this reader is inside, if the object was biased to readers.
+    mark: Option<&'a ReaderMark>,
     state: NonNull<S>,
     marker: PhantomData<(&'a S, *mut ())>,
 }
@@ -65,6 +68,7 @@ impl<'a, S> Synchronized<'a, S> {
         door.share();
         ReadGuard {
             door,
+            mark: None,
             state: this.state,
             marker: PhantomData,
         }
@@ -73,11 +77,17 @@ impl<'a, S> Synchronized<'a, S> {
 
 impl<'a, S> ReadGuard<'a, S> {
     /// # Safety
-    /// The calling thread has gone through `door` for shared use of the object whose state this is,
+    /// The calling thread has gone through `door` for shared use of the object whose state this is, with that mark if any,
     /// and hands that use over to the guard.
-    pub(super) unsafe fn new(door: Door<'a>, state: NonNull<S>) -> Self {
+    #[inline(always)]
+    pub(super) unsafe fn new(
+        door: Door<'a>,
+        mark: Option<&'a ReaderMark>,
+        state: NonNull<S>,
+    ) -> Self {
         Self {
             door,
+            mark,
             state,
             marker: PhantomData,
         }
@@ -123,7 +133,7 @@ impl<S> Drop for Synchronized<'_, S> {
 impl<S> Drop for ReadGuard<'_, S> {
     #[inline]
     fn drop(&mut self) {
-        self.door.leave_shared();
+        self.door.leave_shared(self.mark);
     }
 }
 

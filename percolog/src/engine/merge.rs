@@ -3,7 +3,7 @@
 use super::batch::Merged;
 use super::contained::contained;
 use super::gate::{Door, Refusal, Wait};
-use super::guard::{ReadGuard, SynchronizeError, Synchronized};
+use super::guard::{SynchronizeError, Synchronized};
 use super::limits::Mode;
 use super::mode::{DIRTY, KEEPS_WAITING, Use, Verdict};
 use super::object::{Center, Object};
@@ -12,7 +12,7 @@ use super::slots::{Slots, Stamps};
 use super::stats::{Drained, MemoryUsage, ModeReason, Tally};
 use crate::cpu::Environment;
 use crate::sync::Patience;
-use crate::sync::atomic::Ordering;
+use crate::sync::atomic::{Ordering, fence};
 use core::mem;
 use core::ptr::NonNull;
 
@@ -122,6 +122,8 @@ impl<S, Q: Queue<S>, E: Environment> Object<S, Q, E> {
             // Before the marks are looked at. Acquire pairs with the Release in `announce`.
             if self.options.mode != Mode::Restless {
                 flags.fetch_and(!DIRTY, Ordering::Acquire);
+                // Pairs with the fence in `announce`: a thread that has found the flag set has set its mark before.
+                fence(Ordering::SeqCst);
             }
         }
         merged.locked.clear();
@@ -181,7 +183,7 @@ impl<S, Q: Queue<S>, E: Environment> Object<S, Q, E> {
     }
 
     /// Whether a slot may have something to take, as a holder of the object sees it.
-    fn is_marked(&self) -> bool {
+    pub(super) fn is_marked(&self) -> bool {
         if self.mode.is_eager() {
             // Relaxed: as for an update; see `mode`.
             self.center.gate.flags.load(Ordering::Relaxed) & DIRTY != 0
@@ -251,7 +253,7 @@ impl<S, Q: Queue<S>, E: Environment> Object<S, Q, E> {
         }
     }
 
-    fn usage(&self) -> Use {
+    pub(super) fn usage(&self) -> Use {
         let account = &self.center.account;
         Use {
             at_once: self.center.at_once.get(),
@@ -312,8 +314,13 @@ impl<S, Q: Queue<S>, E: Environment> Object<S, Q, E> {
 
     /// Executes everything that is pending. The caller has the object for itself.
     pub(super) fn merge(&self, merged: &mut Merged<S, Q>) -> usize {
-        if self.options.mode == Mode::Restless && merged.learner.flips() {
-            self.change_mode(ModeReason::Fixed);
+        if self.options.mode == Mode::Restless {
+            if merged.learner.flips() {
+                self.change_mode(ModeReason::Fixed);
+            }
+            if self.mode.is_eager() && merged.learner.flips() {
+                self.mode.bias(&self.center.gate);
+            }
         }
         let mut executed = 0;
         if merged.unapplied {
@@ -348,10 +355,10 @@ impl<S, Q: Queue<S>, E: Environment> Object<S, Q, E> {
     #[inline(always)]
     pub(crate) fn synchronize_at_once(&self) -> Option<Synchronized<'_, S>> {
         let center = &*self.center;
-        if !self.mode.is_eager() || !center.gate.lock.try_exclusive_at_once() {
+        if !self.mode.is_plain() || !center.gate.lock.try_exclusive_at_once() {
             return None;
         }
-        let door = center.gate.door(Some(&center.number));
+        let door = center.gate.door_at_once(Some(&center.number));
         if !self.is_clean() {
             door.leave_exclusive();
             return None;
@@ -376,7 +383,14 @@ impl<S, Q: Queue<S>, E: Environment> Object<S, Q, E> {
         &self,
         wait: Wait,
     ) -> Result<Synchronized<'_, S>, SynchronizeError<Synchronized<'_, S>>> {
-        let door = self.enter(wait)?;
+        self.synchronize_through(self.enter(wait)?)
+    }
+
+    /// The same, for a thread that has gone in alone.
+    pub(super) fn synchronize_through<'a>(
+        &'a self,
+        door: Door<'a>,
+    ) -> Result<Synchronized<'a, S>, SynchronizeError<Synchronized<'a, S>>> {
         // SAFETY: the object is held by `Inside`, then by the guard made of it.
         unsafe {
             self.inside(door, |merged, inside| {
@@ -443,37 +457,6 @@ impl<S, Q: Queue<S>, E: Environment> Object<S, Q, E> {
             }
             any
         })
-    }
-
-    pub(crate) fn read(
-        &self,
-        wait: Wait,
-    ) -> Result<ReadGuard<'_, S>, SynchronizeError<ReadGuard<'_, S>>>
-    where
-        S: Sync,
-    {
-        let door = self.enter_shared(wait)?;
-        let (clean, state) = self.center.merged.with(|merged| {
-            // SAFETY: shared use of the merged part; nobody writes it while we have it.
-            let clean = unsafe { !(*merged).unapplied } && !self.is_marked();
-            // SAFETY: as above; the state is only read through the pointer.
-            let state = unsafe { NonNull::new_unchecked((&raw const (*merged).state).cast_mut()) };
-            (clean, state)
-        });
-        let poisoned = self.is_poisoned();
-        if clean || poisoned {
-            // SAFETY: we went through the door for shared use.
-            let guard = unsafe { ReadGuard::new(door, state) };
-            return if poisoned {
-                Err(SynchronizeError::Poisoned(guard))
-            } else {
-                Ok(guard)
-            };
-        }
-        door.leave_shared();
-        self.synchronize(wait)
-            .map(Synchronized::downgrade)
-            .map_err(|error| error.map_guard(Synchronized::downgrade))
     }
 
     /// Executes up to `budget` operations if nobody else has the object. A panic stays here.
@@ -567,7 +550,7 @@ impl<S, Q: Queue<S>, E: Environment> Object<S, Q, E> {
             .map(|(_, slot)| slot.lock().get().queue.memory())
             .sum::<usize>();
         let queues = queues + self.slots.memory() + self.dirty.memory();
-        door.leave_shared();
+        door.leave_shared(None);
         Some(MemoryUsage { queues, merging })
     }
 

@@ -32,6 +32,7 @@ mod object;
 #[cfg(feature = "std")]
 mod periodic;
 mod queue;
+mod reading;
 mod room;
 mod slots;
 mod stats;

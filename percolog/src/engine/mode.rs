@@ -8,8 +8,8 @@
 //!
 //! **Why nothing is overtaken.** Suppose update *x* was appended and returned before *y* was called, and *y*
 //! holds the lock of an object that is eager. The mark of *x*'s slot had been set before (by *x*, or by
-//! another update in that queue), and then the mode was looked at. If it was eager, `DIRTY` was set: *y*
-//! finds it, or a holder before *y* has cleared it, and then looked at the marks. If it was deferring, the object became
+//! another update in that queue), and then the mode was looked at. If it was eager, `DIRTY` was set, or found set: *y*
+//! finds it, or a holder before *y* has cleared it, and then looked at the marks, behind a fence. If it was deferring, the object became
 //! eager afterwards. Between setting the mark and looking at the mode there is a fence, and another one between storing the mode
 //! and whatever the holders do from then on: so all of them see the mark. And who makes an object eager
 //! sets `DIRTY`, so the next of them looks.
@@ -59,6 +59,8 @@ const EAGER: u32 = 0;
 const DEFERRING: u32 = 1;
 /// Deferring for a [`Trial`].
 const TRIED: u32 = 2;
+/// Eager, with a lock that is biased to readers: see [`ReaderMark`](crate::sync::ReaderMark).
+const READING: u32 = 3;
 
 /// What is tried first.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -69,6 +71,8 @@ pub(super) enum Way {
     Log,
     /// The same, and counted.
     Try,
+    /// To execute the operation, once readers have left.
+    ExecuteAmongReaders,
 }
 
 impl Current {
@@ -94,6 +98,13 @@ impl Current {
     #[inline(always)]
     pub(super) fn is_eager(&self) -> bool {
         // Relaxed: written under the lock. For others it decides what is tried first.
+        matches!(self.0.load(Ordering::Relaxed), EAGER | READING)
+    }
+
+    /// Whether it is eager and not biased to readers, so that its lock can be taken at once; the same.
+    #[inline(always)]
+    pub(super) fn is_plain(&self) -> bool {
+        // Relaxed: as above.
         self.0.load(Ordering::Relaxed) == EAGER
     }
 
@@ -104,8 +115,28 @@ impl Current {
         match self.0.load(Ordering::Relaxed) {
             EAGER => Way::Execute,
             DEFERRING => Way::Log,
+            READING => Way::ExecuteAmongReaders,
             _ => Way::Try,
         }
+    }
+
+    /// Whether readers leave marks; a hint: what counts is the lock's own word.
+    #[inline(always)]
+    pub(super) fn is_biased(&self) -> bool {
+        // Relaxed: as above.
+        self.0.load(Ordering::Relaxed) == READING
+    }
+
+    /// Makes readers leave marks. For whoever holds the lock of an eager object, in whatever way.
+    pub(super) fn bias(&self, gate: &Gate) {
+        gate.lock.bias();
+        self.0.store(READING, Ordering::Relaxed);
+    }
+
+    /// For the exclusive holder of the lock of an eager object, once all readers have left.
+    pub(super) fn end_bias(&self, gate: &Gate) {
+        self.0.store(EAGER, Ordering::Relaxed);
+        gate.lock.end_bias();
     }
 
     pub(super) fn get(&self) -> Mode {
@@ -119,9 +150,11 @@ impl Current {
     /// Behind the setting of a mark: lets whoever takes the lock of an eager object know of it.
     #[inline(always)]
     pub(super) fn announce(&self, gate: &Gate) {
-        // Pairs with the fence in `make_eager`; see the module.
+        // Pairs with the fences in `make_eager` and `Object::take`; see the module.
         fence(Ordering::SeqCst);
-        if self.is_eager() {
+        // Relaxed: if it is set, who clears it sees the mark, by that fence and the one in `Object::take`. Looking first leaves the line
+        // with the readers who look at it.
+        if self.is_eager() && gate.flags.load(Ordering::Relaxed) & DIRTY == 0 {
             // Release pairs with the Acquire in `Object::take`: who clears this sees the mark.
             gate.flags.fetch_or(DIRTY, Ordering::Release);
         }
@@ -143,6 +176,7 @@ impl Current {
         gate.flags.fetch_or(DEFERS, Ordering::Relaxed);
         let mode = if tried { TRIED } else { DEFERRING };
         self.0.store(mode, Ordering::Relaxed);
+        gate.lock.end_bias();
     }
 }
 

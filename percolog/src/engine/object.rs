@@ -6,13 +6,14 @@ use super::gate::{Door, Gate, Refusal, Wait, is_panicking};
 use super::limits::{Full, FullReason, Mode, OnDrop, Options, Policy};
 use super::mode::{Current, DIRTY};
 use super::queue::{Absorbed, Queue};
+use super::reading::Reading;
 use super::room::{Crowded, merge_or_grow, merge_unless_busy};
 use super::slots::{Bound, Origin, Slot, Slots, Stamps};
 use super::stats::{Account, LogStats, ModeReason, Tally};
 use crate::cpu::{self, CoreId, Environment};
 use crate::sync::atomic::Ordering;
 use crate::sync::held::Number;
-use crate::sync::{Isolated, SlotGuard, UnsafeCell, const_fn};
+use crate::sync::{Isolated, Patience, ReaderMark, SlotGuard, UnsafeCell, const_fn};
 use core::mem::ManuallyDrop;
 use core::ptr;
 
@@ -31,18 +32,19 @@ pub(crate) struct Object<S, Q: Queue<S>, E: Environment> {
 
 /// What belongs to the holder of the object's lock.
 ///
-/// In this order so that an update that is executed at once needs one line of it, if the state is small.
+/// In this order so that an update that is executed at once, and a reader, need one line of it, if the state is small.
 #[repr(C)]
 pub(super) struct Center<S, Q: Queue<S>> {
     pub(super) gate: Gate,
+    /// It may be moved while a guard that was forgotten is out.
+    pub(super) number: Number,
     /// Operations executed without being queued.
     pub(super) at_once: Tally,
     /// Exclusive guards given out, through which the state may have been changed.
     pub(super) guards: Tally,
     pub(super) merged: UnsafeCell<Merged<S, Q>>,
-    /// It may be moved while a guard that was forgotten is out.
-    pub(super) number: Number,
     pub(super) account: Account,
+    pub(super) reading: Reading,
 }
 
 impl<S, Q: Queue<S>> Center<S, Q> {
@@ -93,6 +95,7 @@ impl<S, Q: Queue<S>, E: Environment> Object<S, Q, E> {
                     merged: UnsafeCell::new(Merged::new(state)),
                     number: Number::new(),
                     account: Account::new(),
+                    reading: Reading::new(),
                 }),
             }
         }
@@ -113,7 +116,8 @@ impl<S, Q: Queue<S>, E: Environment> Object<S, Q, E> {
 
     /// Takes the object for this thread alone.
     pub(super) fn enter(&self, wait: Wait) -> Result<Door<'_>, Refusal> {
-        self.center.gate.enter(Some(&self.center.number), wait)
+        let door = self.center.gate.enter(Some(&self.center.number), wait)?;
+        self.behind_readers(door, wait)
     }
 
     /// Takes the object for sharing.
@@ -458,7 +462,7 @@ impl<S, Q: Queue<S>, E: Environment> Object<S, Q, E> {
     }
 
     /// This slot's queue, locked.
-    fn here(&self) -> SlotGuard<'_, Slot<Q>> {
+    fn here(&self) -> SlotGuard<'_, Slot<Q>, ReaderMark> {
         self.slots
             .get(self.environment.slot(), &self.options)
             .lock()
@@ -483,6 +487,7 @@ impl<S, Q: Queue<S>, E: Environment> Object<S, Q, E> {
             at_once: self.center.at_once.get(),
             mode: self.mode.get(),
             mode_changes: account.mode_changes.get(),
+            biased_to_readers: self.mode.is_biased(),
             mode_reason: match self.options.mode {
                 Mode::Adaptive => ModeReason::from_tally(&account.mode_reason),
                 _ => ModeReason::Fixed,
@@ -521,7 +526,9 @@ impl<S, Q: Queue<S>, E: Environment> Crowded for Object<S, Q, E> {
 
     fn enter_unless_short(&self) -> Option<Door<'_>> {
         let entered = self.center.gate.lock.exclusive_unless(|| self.is_short());
-        entered.then(|| self.center.gate.door(Some(&self.center.number)))
+        let door = entered.then(|| self.center.gate.door(Some(&self.center.number)))?;
+        self.behind_readers(door, Wait::For(Patience::Unlimited))
+            .ok()
     }
 
     fn merge_for_updater(&self, door: Door<'_>) {

@@ -6,7 +6,7 @@ use super::limits::Options;
 use super::queue::{Absorbed, Limits, Queue};
 use super::stats::Tally;
 use crate::cpu::{CoreId, Environment, PerCore};
-use crate::sync::{SlotLock, const_fn};
+use crate::sync::{ReaderMark, SlotLock, const_fn};
 use core::marker::PhantomData;
 use core::panic::Location;
 
@@ -87,10 +87,13 @@ pub(crate) struct Slot<Q, M = bool> {
     pub(crate) discarded: u64,
 }
 
+/// A slot's queue under its lock, and the mark of its readers.
+pub(crate) type Place<Q> = SlotLock<Slot<Q>, ReaderMark>;
+
 /// The queues of one object.
 #[derive(Debug)]
 pub(crate) struct Slots<S, Q> {
-    places: PerCore<SlotLock<Slot<Q>>>,
+    places: PerCore<Place<Q>>,
     applies_to: PhantomData<fn(&mut S)>,
 }
 
@@ -103,9 +106,21 @@ impl<S, Q: Queue<S>> Slots<S, Q> {
 
     /// The slot's queue, made if it is the slot's first update.
     #[inline(always)]
-    pub(crate) fn get(&self, slot: CoreId, options: &Options) -> &SlotLock<Slot<Q>> {
-        self.places
-            .get_or_make(slot, || SlotLock::new(Slot::new(options)))
+    pub(crate) fn get(&self, slot: CoreId, options: &Options) -> &Place<Q> {
+        self.places.get_or_make(slot, || {
+            SlotLock::with_neighbour(Slot::new(options), ReaderMark::new())
+        })
+    }
+
+    /// The mark of the slot's readers, if the slot has a queue.
+    #[inline(always)]
+    pub(crate) fn mark(&self, slot: CoreId) -> Option<&ReaderMark> {
+        self.places.touched(slot).map(Place::beside)
+    }
+
+    /// The marks of all slots.
+    pub(crate) fn marks(&self) -> impl Iterator<Item = &ReaderMark> {
+        self.places.iter().map(|(_, place)| place.beside())
     }
 
     /// No slot from this one on has a queue.
@@ -114,7 +129,7 @@ impl<S, Q: Queue<S>> Slots<S, Q> {
     }
 
     /// The slot's queue, if it has one.
-    pub(crate) fn touched(&self, slot: usize) -> Option<&SlotLock<Slot<Q>>> {
+    pub(crate) fn touched(&self, slot: usize) -> Option<&Place<Q>> {
         self.places.touched(CoreId::new(slot as u32))
     }
 
@@ -123,7 +138,7 @@ impl<S, Q: Queue<S>> Slots<S, Q> {
         self.places.memory()
     }
 
-    pub(crate) fn iter(&self) -> impl Iterator<Item = (CoreId, &SlotLock<Slot<Q>>)> {
+    pub(crate) fn iter(&self) -> impl Iterator<Item = (CoreId, &Place<Q>)> {
         self.places.iter()
     }
 }

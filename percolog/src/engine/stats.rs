@@ -28,6 +28,9 @@ pub struct LogStats {
     pub mode_changes: u64,
     /// Why it is so.
     pub mode_reason: ModeReason,
+    /// Whether the object is in a phase of reading, in which [`read`](crate::oplog::Logged::read) writes on a line of its slot only, and
+    /// an update looks at all slots' lines.
+    pub biased_to_readers: bool,
     /// Operations that never had to be executed, because others cancelled or replaced them.
     pub absorbed: u64,
     /// Operations dropped because of [`Policy::Discard`](super::Policy::Discard) or

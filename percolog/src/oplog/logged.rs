@@ -26,7 +26,8 @@ use std::time::{Duration, Instant};
 /// When the lock is taken often, and updates come several to a read, the object becomes *deferring*: updates
 /// go to the log of their slot and touch nothing that is shared, and a read merges the logs. When merges find little in them
 /// it becomes eager again. An object whose operations [absorb](Operation::ABSORBS) each other also tries from time to time what logging a
-/// few of them saves. Nothing of this changes what a read shows. [`LoggedBuilder::mode`] fixes the mode; [`stats`](Self::stats)
+/// few of them saves. Where readers that [share](Self::read) it meet, and updates are few, it is *biased to readers*: each leaves a mark
+/// on a line of its slot, and who updates looks at all marks. Nothing of this changes what a read shows. [`LoggedBuilder::mode`] fixes the mode; [`stats`](Self::stats)
 /// says which it is.
 ///
 /// # Progress and cost
@@ -39,9 +40,9 @@ use std::time::{Duration, Instant};
 /// | [`queue`](Self::queue) at the limit | what the [`Policy`] says | a merge |
 /// | [`try_queue`](Self::try_queue) | never waits, never merges; executes at once only what need not wait | as `queue` |
 /// | [`synchronize`](Self::synchronize), [`with`](Self::with) | blocking | for each dirty slot its lock and its operations |
-/// | [`read`](Self::read) of a clean object | blocking while somebody writes | the lock's line |
+/// | [`read`](Self::read) of a clean object | blocking while somebody writes | the lock's line; in a phase of reading none, and for an update one more for each slot that has read since the last one |
 ///
-/// Memory: none while no update is logged. A slot that logs one gets a queue with room for the limit (128 entries of 8 bytes
+/// Memory: none while no update is logged, and no phase of reading begins, which takes a line or two for each slot that reads. A slot that logs one gets a queue with room for the limit (128 entries of 8 bytes
 /// and the operation), and merging keeps a second one for it; after that neither updates nor merges
 /// allocate. Threads beyond the slots share queues.
 ///
@@ -343,6 +344,7 @@ impl<S, O: Operation<S>, E: Environment> Logged<S, O, E> {
     ///
     /// # Panics
     /// As [`synchronize`](Self::synchronize).
+    #[inline]
     #[track_caller]
     pub fn read(&self) -> ReadGuard<'_, S>
     where

@@ -19,6 +19,12 @@ use super::global::{AtomicU64, Ordering};
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Name(u64);
 
+impl Name {
+    /// Of no object.
+    #[cfg(all(feature = "std", not(percolog_loom)))]
+    const NONE: Self = Self(0);
+}
+
 impl From<usize> for Name {
     /// By an address that is not zero, of something that needs an even one.
     fn from(address: usize) -> Self {
@@ -42,6 +48,7 @@ impl Number {
     }
 
     /// The object's name, if anybody has asked for it before: else nothing is recorded of it.
+    #[inline(always)]
     pub(crate) fn given(&self) -> Option<Name> {
         // Relaxed, as all of this: the numbers differ, which is all that is asked of them, and a thread finds what it has found before.
         match self.0.load(Ordering::Relaxed) {
@@ -51,6 +58,7 @@ impl Number {
     }
 
     /// The object's name.
+    #[inline(always)]
     pub(crate) fn name(&self) -> Name {
         self.given().unwrap_or_else(|| {
             let number = NEXT.fetch_add(2, Ordering::Relaxed);
@@ -69,6 +77,8 @@ mod record {
     use std::vec::Vec;
 
     std::thread_local! {
+        /// The first of them, of most threads the only one: without an allocation.
+        static FIRST: Cell<Name> = const { Cell::new(Name::NONE) };
         static HELD: RefCell<Vec<Name>> = const { RefCell::new(Vec::new()) };
         /// It has no destructor, and so can be used in a thread's last moments.
         static COUNT: Cell<u32> = const { Cell::new(0) };
@@ -89,12 +99,32 @@ mod record {
         COUNT.get() != 0
     }
 
+    #[inline(always)]
     pub(super) fn push(object: Name) {
+        if FIRST.get() == Name::NONE {
+            FIRST.set(object);
+        } else {
+            push_another(object);
+        }
+    }
+
+    #[cold]
+    fn push_another(object: Name) {
         // A thread so far gone that its storage has been destroyed is not recorded.
         let _ = HELD.try_with(|held| held.borrow_mut().push(object));
     }
 
+    #[inline(always)]
     pub(super) fn pop(object: Name) {
+        if FIRST.get() == object {
+            FIRST.set(Name::NONE);
+        } else {
+            pop_another(object);
+        }
+    }
+
+    #[cold]
+    fn pop_another(object: Name) {
         let _ = HELD.try_with(|held| {
             let mut held = held.borrow_mut();
             if let Some(at) = held.iter().rposition(|entry| *entry == object) {
@@ -104,12 +134,17 @@ mod record {
     }
 
     pub(super) fn forget(object: Name) {
+        if FIRST.get() == object {
+            FIRST.set(Name::NONE);
+        }
         let _ = HELD.try_with(|held| held.borrow_mut().retain(|entry| *entry != object));
     }
 
     pub(super) fn contains(object: Name) -> bool {
-        HELD.try_with(|held| held.borrow().contains(&object))
-            .unwrap_or(false)
+        FIRST.get() == object
+            || HELD
+                .try_with(|held| held.borrow().contains(&object))
+                .unwrap_or(false)
     }
 }
 
@@ -149,11 +184,13 @@ pub(crate) fn any() -> bool {
 }
 
 /// Records that this thread now holds a guard of the object.
+#[inline(always)]
 pub(crate) fn push(object: impl Into<Name>) {
     record::push(object.into());
 }
 
 /// Removes what [`push`] recorded.
+#[inline(always)]
 pub(crate) fn pop(object: impl Into<Name>) {
     record::pop(object.into());
 }

@@ -10,7 +10,8 @@
 //!   store, on a line that only its slot writes; it is held for an append or a swap, never while
 //!   user code runs.
 //! * [`ObjectLock`] guards the merged state. It is held for as long as a user keeps a guard, can be
-//!   shared, downgraded and waited for with a deadline.
+//!   shared, downgraded and waited for with a deadline; in phases of reading it is biased to readers, who then leave a
+//!   [`ReaderMark`] on a line of their slot and write nothing that they share.
 //!
 //! Both spin briefly and then give the processor away: threads may outnumber cores, and nobody may
 //! spin out a time slice behind an owner that is not running.
@@ -24,6 +25,8 @@ mod isolated;
 mod object_lock;
 #[cfg(feature = "alloc")]
 mod panics;
+#[cfg(feature = "alloc")]
+mod reader_mark;
 #[cfg(feature = "alloc")]
 mod slot_lock;
 #[cfg(feature = "alloc")]
@@ -40,6 +43,8 @@ pub use isolated::LINE_SIZE;
 pub(crate) use object_lock::{ObjectLock, Patience};
 #[cfg(feature = "alloc")]
 pub(crate) use panics::despite_panics;
+#[cfg(feature = "alloc")]
+pub(crate) use reader_mark::ReaderMark;
 #[cfg(feature = "alloc")]
 pub(crate) use slot_lock::{SlotGuard, SlotLock};
 #[cfg(feature = "alloc")]

@@ -1,8 +1,10 @@
 //! The lock of an object's merged state: exclusive or shared, with deadline and downgrade.
 
 use super::atomic::Ordering;
-use super::wait::{Backoff, ParkingWord, spin_while};
-use super::{ThreadId, const_fn};
+#[cfg(percolog_loom)]
+use super::atomic::fence;
+use super::wait::{Backoff, ParkingWord, pause, spin_while};
+use super::{ReaderMark, ThreadId, const_fn};
 
 /// Readers-writer lock on one word.
 ///
@@ -15,6 +17,9 @@ use super::{ThreadId, const_fn};
 /// The word says which thread holds the lock exclusively, so that a thread can tell that it would wait for itself. The record cannot
 /// be taken for another lock's, wherever the lock is moved, and whoever comes to lie in its place.
 ///
+/// While the lock is *biased to readers*, a reader leaves a mark of its own instead of counting itself here: see [`ReaderMark`]. Then who
+/// has taken the lock exclusively waits for the marks before it uses what the lock guards; it knows where they are, the lock does not.
+///
 /// | bits | meaning |
 /// |---|---|
 /// | 31 | held exclusively |
@@ -22,7 +27,8 @@ use super::{ThreadId, const_fn};
 /// | 29 | among them an updater who waits for its queue to be taken, or for the lock to take it itself |
 /// | 28 | changes whenever sleepers are woken while the lock is held |
 /// | 27 | somebody among the parked wants to share it |
-/// | 0–26 | number of shared holders; or the number of the thread that holds it exclusively |
+/// | 26 | biased to readers |
+/// | 0–25 | number of shared holders; or the number of the thread that holds it exclusively |
 #[derive(Debug)]
 pub(crate) struct ObjectLock {
     word: ParkingWord,
@@ -33,7 +39,8 @@ const PARKED: u32 = 1 << 30;
 const UPDATERS: u32 = 1 << 29;
 const WOKEN: u32 = 1 << 28;
 const SHARERS: u32 = 1 << 27;
-const HOLDERS: u32 = SHARERS - 1;
+const BIASED: u32 = 1 << 26;
+const HOLDERS: u32 = BIASED - 1;
 const _: () = assert!(ThreadId::MOST <= HOLDERS);
 
 /// Whether a lock in this state cannot be taken exclusively.
@@ -106,7 +113,7 @@ impl ObjectLock {
         false
     }
 
-    /// Takes the lock exclusively if nobody holds it or waits for it. Wait-free.
+    /// Takes the lock exclusively if nobody holds it or waits for it, and it is not biased. Wait-free.
     #[inline(always)]
     pub(crate) fn try_exclusive_at_once(&self) -> bool {
         let taken = EXCLUSIVE | ThreadId::current().word();
@@ -114,6 +121,94 @@ impl ObjectLock {
         self.word
             .compare_exchange(0, taken, Ordering::Acquire, Ordering::Relaxed)
             .is_ok()
+    }
+
+    /// Takes the lock for sharing if nobody holds it or waits for it, and it is not biased. Wait-free.
+    #[inline(always)]
+    pub(crate) fn try_shared_at_once(&self) -> bool {
+        // As above: without looking first. Acquire pairs with the Release of whoever freed the lock.
+        self.word
+            .compare_exchange(0, 1, Ordering::Acquire, Ordering::Relaxed)
+            .is_ok()
+    }
+
+    /// Takes the lock for sharing if that goes [at once](Self::try_shared_at_once), now or in a moment. Lock-free.
+    ///
+    /// Readers that all count themselves as they come would have the line go from one to the next twice for each. Of those who
+    /// look seldom, one has it dozens of times in between.
+    pub(crate) fn shared_at_once_soon(&self) -> bool {
+        let mut shared = false;
+        spin_while(|| {
+            shared = self.try_shared_at_once();
+            !shared
+        });
+        shared
+    }
+
+    /// Whether the lock is biased to readers. Exact for who holds it exclusively.
+    #[inline(always)]
+    pub(crate) fn is_biased(&self) -> bool {
+        // Relaxed: changed by who holds the lock, and for others a hint.
+        self.word.load(Ordering::Relaxed) & BIASED != 0
+    }
+
+    /// Biases the lock to readers. For who holds it, in whatever way.
+    pub(crate) fn bias(&self) {
+        // Relaxed: publishes nothing. It is in the word that whoever takes the lock next exchanges.
+        self.word.fetch_or(BIASED, Ordering::Relaxed);
+    }
+
+    /// Readers have to count themselves again. For who holds the lock exclusively, and has waited for all marks.
+    pub(crate) fn end_bias(&self) {
+        // Relaxed: as above.
+        self.word.fetch_and(!BIASED, Ordering::Relaxed);
+    }
+
+    /// Takes a share with a mark of this reader's slot, if the lock is biased to readers and no writer has it. It is
+    /// given back with [`ReaderMark::leave`]. Wait-free.
+    ///
+    /// Also where somebody waits for the lock: with marks alone, readers keep no writer from taking it, and then no reader comes in any more.
+    #[inline(always)]
+    pub(crate) fn share_by_mark(&self, mark: &ReaderMark) -> bool {
+        if !mark.enter() {
+            return false;
+        }
+        // The model checker takes sequentially consistent accesses for less than they are.
+        #[cfg(percolog_loom)]
+        fence(Ordering::SeqCst);
+        // Sequentially consistent: pairs with the fence of a writer that has taken the lock; see `ReaderMark`. Acquire pairs with the
+        // Release of the last exclusive holder.
+        let word = self.word.load(Ordering::SeqCst);
+        let entered = word & (EXCLUSIVE | BIASED) == BIASED;
+        if !entered {
+            mark.leave();
+        }
+        entered
+    }
+
+    /// Whether somebody has the lock exclusively; a hint.
+    pub(crate) fn has_writer(&self) -> bool {
+        // Relaxed: publishes nothing.
+        self.word.load(Ordering::Relaxed) & EXCLUSIVE != 0
+    }
+
+    /// Whether nobody has the lock exclusively now, or after 2<sup>`pauses`</sup> pauses.
+    pub(crate) fn without_writer_soon(&self, pauses: u32) -> bool {
+        !self.has_writer() || {
+            pause(pauses);
+            !self.has_writer()
+        }
+    }
+
+    /// Waits until nobody has the lock exclusively; `false` when patience ran out.
+    pub(crate) fn without_writer(&self, pauses: u32, patience: Patience) -> bool {
+        let keeps_out = |word| word & EXCLUSIVE != 0;
+        self.without_writer_soon(pauses)
+            || self
+                .wait_for(patience, PARKED | SHARERS, false, keeps_out, |_| {
+                    (!self.has_writer()).then_some(())
+                })
+                .is_some()
     }
 
     /// Takes the lock for sharing unless it is held exclusively or somebody waits for it. Lock-free.
@@ -207,19 +302,35 @@ impl ObjectLock {
         }
     }
 
+    /// Gives up exclusive use that was taken [at once](Self::try_exclusive_at_once), of a lock that has not been biased since.
+    #[inline(always)]
+    pub(crate) fn release_exclusive_at_once(&self) {
+        // Without a look at the word, which would wait for the exchange that took the lock. Release pairs with the Acquire of the next holder.
+        let before = self.word.swap(0, Ordering::Release);
+        debug_assert!(before & BIASED == 0);
+        self.wake_after(before);
+    }
+
     /// Gives up exclusive use.
     #[inline]
     pub(crate) fn release_exclusive(&self) {
-        // Release pairs with the Acquire of the next holder.
-        let before = self.word.swap(0, Ordering::Release);
+        let before = self.leave(0);
         self.wake_after(before);
     }
 
     /// Turns exclusive use into shared use, with nobody in between.
     pub(crate) fn downgrade(&self) {
         // Release: the readers let in now must see what was written under exclusive use.
-        let before = self.word.swap(1, Ordering::Release);
+        let before = self.leave(1);
         self.wake_after(before | SHARERS);
+    }
+
+    /// Leaves so many shares instead of exclusive use, and the bias, which its holder alone can end.
+    #[inline(always)]
+    fn leave(&self, shares: u32) -> u32 {
+        let bias = self.word.load(Ordering::Relaxed) & BIASED;
+        // Release pairs with the Acquire of the next holder.
+        self.word.swap(bias | shares, Ordering::Release)
     }
 
     /// Gives up one share.
@@ -235,7 +346,12 @@ impl ObjectLock {
             // Relaxed: the exchange publishes nothing.
             if self
                 .word
-                .compare_exchange(before - 1, 0, Ordering::Relaxed, Ordering::Relaxed)
+                .compare_exchange(
+                    before - 1,
+                    before & BIASED,
+                    Ordering::Relaxed,
+                    Ordering::Relaxed,
+                )
                 .is_ok()
             {
                 self.wake_after(before);

@@ -10,32 +10,48 @@ use super::{ThreadId, UnsafeCell, const_fn};
 /// merges; so it is nearly always uncontended, and the owner's release is a plain store that looks
 /// at nobody. Waiters therefore cannot be woken: they pause, yield, then sleep and look again.
 ///
-/// The word comes first: what an update needs besides is meant to lie on the same line behind it.
+/// The word comes first: what an update needs besides is meant to lie on the same line behind it. Something of four bytes that is
+/// not under the lock, if the slot has it, takes no room `beside` the word.
 #[derive(Debug)]
 #[repr(C)]
-pub(crate) struct SlotLock<T> {
+pub(crate) struct SlotLock<T, B = ()> {
     /// [`FREE`], or the [`ThreadId`] of who has the lock.
     word: AtomicU32,
+    beside: B,
     value: UnsafeCell<T>,
 }
 
 const FREE: u32 = 0;
 
 // SAFETY: the lock hands out the value to one thread at a time, so sharing the lock moves the value
-// between threads (`T: Send`) and never shares it: no `Sync` bound is needed.
-unsafe impl<T: Send> Sync for SlotLock<T> {}
+// between threads (`T: Send`) and never shares it: no `Sync` bound is needed. What is beside it is shared.
+unsafe impl<T: Send, B: Sync> Sync for SlotLock<T, B> {}
 
 /// Exclusive use of a [`SlotLock`]'s value.
 #[derive(Debug)]
-pub(crate) struct SlotGuard<'a, T> {
-    lock: &'a SlotLock<T>,
+pub(crate) struct SlotGuard<'a, T, B = ()> {
+    lock: &'a SlotLock<T, B>,
 }
 
 impl<T> SlotLock<T> {
     const_fn! {
         pub(crate) const fn new(value: T) -> Self {
-            Self { word: AtomicU32::new(FREE), value: UnsafeCell::new(value) }
+            Self::with_neighbour(value, ())
         }
+    }
+}
+
+impl<T, B> SlotLock<T, B> {
+    const_fn! {
+        pub(crate) const fn with_neighbour(value: T, beside: B) -> Self {
+            Self { word: AtomicU32::new(FREE), beside, value: UnsafeCell::new(value) }
+        }
+    }
+
+    /// What lies beside the lock, and is not under it.
+    #[inline(always)]
+    pub(crate) fn beside(&self) -> &B {
+        &self.beside
     }
 
     /// The value, for who has the lock to itself.
@@ -46,13 +62,13 @@ impl<T> SlotLock<T> {
 
     /// Takes the lock, waiting as long as it takes.
     #[inline]
-    pub(crate) fn lock(&self) -> SlotGuard<'_, T> {
+    pub(crate) fn lock(&self) -> SlotGuard<'_, T, B> {
         self.lock_as(ThreadId::UNKNOWN)
     }
 
     /// Takes the lock, waiting as long as it takes, and leaves word of who has it.
     #[inline]
-    pub(crate) fn lock_as(&self, owner: ThreadId) -> SlotGuard<'_, T> {
+    pub(crate) fn lock_as(&self, owner: ThreadId) -> SlotGuard<'_, T, B> {
         if !self.take(owner) {
             self.lock_slowly(owner);
         }
@@ -61,13 +77,13 @@ impl<T> SlotLock<T> {
 
     /// Takes the lock, giving up after the brief spinning phase.
     #[inline]
-    pub(crate) fn lock_briefly(&self) -> Option<SlotGuard<'_, T>> {
+    pub(crate) fn lock_briefly(&self) -> Option<SlotGuard<'_, T, B>> {
         self.lock_briefly_as(ThreadId::UNKNOWN)
     }
 
     /// As [`lock_as`](Self::lock_as), giving up after the brief spinning phase.
     #[inline]
-    pub(crate) fn lock_briefly_as(&self, owner: ThreadId) -> Option<SlotGuard<'_, T>> {
+    pub(crate) fn lock_briefly_as(&self, owner: ThreadId) -> Option<SlotGuard<'_, T, B>> {
         if !self.take(owner) {
             #[cfg(percolog_loom)]
             return None;
@@ -122,12 +138,12 @@ impl<T> SlotLock<T> {
     ///
     /// # Safety
     /// The lock was kept, and is resumed once.
-    pub(crate) unsafe fn resume(&self) -> SlotGuard<'_, T> {
+    pub(crate) unsafe fn resume(&self) -> SlotGuard<'_, T, B> {
         SlotGuard { lock: self }
     }
 }
 
-impl<T> SlotGuard<'_, T> {
+impl<T, B> SlotGuard<'_, T, B> {
     /// Keeps the lock taken without a guard, until [`SlotLock::resume`].
     pub(crate) fn keep(self) {
         core::mem::forget(self);
@@ -142,7 +158,7 @@ impl<T> SlotGuard<'_, T> {
     }
 }
 
-impl<T> Drop for SlotGuard<'_, T> {
+impl<T, B> Drop for SlotGuard<'_, T, B> {
     #[inline(always)]
     fn drop(&mut self) {
         // Release pairs with the Acquire exchange of the next owner.

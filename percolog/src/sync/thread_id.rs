@@ -18,7 +18,7 @@ impl ThreadId {
     }
 
     /// The largest of all numbers: there are bits left for locks.
-    pub(crate) const MOST: u32 = (1 << 27) - 1;
+    pub(crate) const MOST: u32 = (1 << 26) - 1;
 
     /// The calling thread's.
     #[cfg(not(all(feature = "std", not(percolog_loom))))]

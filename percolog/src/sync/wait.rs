@@ -81,9 +81,12 @@ impl Backoff {
 }
 
 /// So many pauses, by their binary logarithm.
-#[cfg(not(percolog_loom))]
 #[inline]
-fn pause(step: u32) {
+pub(super) fn pause(step: u32) {
+    // A model would have no new interleavings by it.
+    #[cfg(percolog_loom)]
+    let _ = step;
+    #[cfg(not(percolog_loom))]
     for _ in 0..1u32 << step {
         relax();
     }
@@ -94,10 +97,10 @@ fn pause(step: u32) {
 /// Looks soon, and then seldom: each look takes the line from who uses it. Between two looks the thread that has a lock can take it
 /// dozens of times without a transfer, and where that is so, waiting longer is faster for all.
 #[cfg(feature = "alloc")]
-pub(crate) fn spin_while(is_so: impl Fn() -> bool) {
+pub(crate) fn spin_while(mut is_so: impl FnMut() -> bool) {
     // A model that spins first has many more interleavings, and no new ones that matter.
     #[cfg(percolog_loom)]
-    let _ = is_so;
+    let _ = &mut is_so;
     #[cfg(not(percolog_loom))]
     for steps in [5, 7, 9] {
         pause(steps);

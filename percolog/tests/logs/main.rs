@@ -15,6 +15,7 @@ mod limits;
 mod panics;
 mod poison;
 mod properties;
+mod reading;
 mod registry;
 mod sessions;
 mod set;

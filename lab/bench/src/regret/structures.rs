@@ -139,7 +139,7 @@ impl<S: State, const MODE: u8> Shared<S> for Log<S, S::Update, MODE> {
 
     #[inline]
     fn read(&self, (): &mut (), drawn: u64) -> u64 {
-        self.0.with(|state| state.read(drawn))
+        self.0.read().read(drawn)
     }
 
     fn show(&self, f: &mut dyn FnMut(&S)) {

@@ -365,7 +365,7 @@ impl<S, Q: Queue<S>, E: Environment> Cache<S, Q, E> {
         if clean || poisoned {
             // SAFETY: we went through the door for shared use, and the state is only read through the pointer.
             let guard = object.state.with(|state| unsafe {
-                ReadGuard::new(door, NonNull::new_unchecked(state.cast_mut()))
+                ReadGuard::new(door, None, NonNull::new_unchecked(state.cast_mut()))
             });
             return if poisoned {
                 Err(SynchronizeError::Poisoned(guard))
@@ -373,7 +373,7 @@ impl<S, Q: Queue<S>, E: Environment> Cache<S, Q, E> {
                 Ok(guard)
             };
         }
-        door.leave_shared();
+        door.leave_shared(None);
         self.synchronize(object, wait)
             .map(Synchronized::downgrade)
             .map_err(|error| error.map_guard(Synchronized::downgrade))

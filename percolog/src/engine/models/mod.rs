@@ -13,14 +13,15 @@
 //! * what is recorded of held guards;
 //! * the allocator, panics, and the figures in `stats`, which publish nothing.
 //!
-//! Loom does not produce load buffering, and takes `SeqCst` accesses for `AcqRel`; no algorithm here
-//! uses the latter.
+//! Loom does not produce load buffering, and takes `SeqCst` accesses for `AcqRel`: where an algorithm uses the latter (a
+//! reader that looks at the lock behind its mark) it has a fence beside it in models.
 
 mod cut;
 mod eager;
 mod limits;
 mod marks;
 mod places;
+mod reading;
 mod sharing;
 
 use super::gate::Wait;
