@@ -64,7 +64,9 @@ type Read<'a, S> = Result<ReadGuard<'a, S>, SynchronizeError<ReadGuard<'a, S>>>;
 
 impl<S, Q: Queue<S>, E: Environment> Object<S, Q, E> {
     /// The object for sharing, with everything executed that has been queued.
-    #[inline]
+    ///
+    /// Put where it is called: a guard that is handed on in memory costs several stores, for which the next locked instruction waits.
+    #[inline(always)]
     pub(crate) fn read(&self, wait: Wait) -> Read<'_, S>
     where
         S: Sync,
@@ -255,10 +257,7 @@ impl<S, Q: Queue<S>, E: Environment> Object<S, Q, E> {
 
     /// This thread has a share, and met others at the lock.
     fn learn_of_readers(&self) {
-        if !self.mode.is_eager() {
-            return;
-        }
-        if self.mode.is_biased() || self.options.mode != Mode::Adaptive {
+        if !self.mode.is_plain() || self.options.mode != Mode::Adaptive {
             return;
         }
         let reading = &self.center.reading;

@@ -344,7 +344,7 @@ impl<S, O: Operation<S>, E: Environment> Logged<S, O, E> {
     ///
     /// # Panics
     /// As [`synchronize`](Self::synchronize).
-    #[inline]
+    #[inline(always)]
     #[track_caller]
     pub fn read(&self) -> ReadGuard<'_, S>
     where
