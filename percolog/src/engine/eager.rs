@@ -122,24 +122,27 @@ impl<S, Q: Execute<S>, E: Environment> Object<S, Q, E> {
         self.execute_inside::<true, true>(inside, operation, origin)
     }
 
-    /// Executes an operation in a phase of reading, if nobody else has the object. Else the operation comes back: who has it looks at the readers'
+    /// Executes an operation in a phase of reading, if nobody else has the object. Else queues it: who has it looks at the readers'
     /// marks, and it, or who reads next, executes what comes meanwhile.
     #[cold]
     #[inline(never)]
-    fn execute_among_readers(
+    fn queue_among_readers(
         &self,
         operation: Q::Operation,
         origin: Origin,
-    ) -> Result<(), Q::Operation> {
+    ) -> Result<(), Full<Q::Operation>> {
         let gate = &self.center.gate;
         if !Q::at_once(&operation) || held::any() || !gate.lock.try_exclusive() {
-            return Err(operation);
+            return self.append_after_all(operation, origin);
         }
         let inside = Updating::new(gate, false);
-        if gate.lock.is_biased() && self.wait_for_readers(Wait::Briefly).is_err() {
-            return Err(operation);
-        }
-        self.execute_inside::<true, false>(inside, operation, origin)
+        let executed = if gate.lock.is_biased() && self.wait_for_readers(Wait::Briefly).is_err() {
+            drop(inside);
+            Err(operation)
+        } else {
+            self.execute_inside::<true, false>(inside, operation, origin)
+        };
+        executed.or_else(|operation| self.append_after_all(operation, origin))
     }
 
     #[inline(always)]
@@ -187,10 +190,7 @@ impl<S, Q: Execute<S>, E: Environment> Object<S, Q, E> {
             },
             Way::Log => self.append_or_merge(operation, origin),
             Way::Try => self.queue_on_trial(operation, origin),
-            Way::ExecuteAmongReaders => match self.execute_among_readers(operation, origin) {
-                Ok(()) => Ok(()),
-                Err(operation) => self.append_after_all(operation, origin),
-            },
+            Way::ExecuteAmongReaders => self.queue_among_readers(operation, origin),
         }
     }
 

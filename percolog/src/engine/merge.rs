@@ -274,7 +274,10 @@ impl<S, Q: Queue<S>, E: Environment> Object<S, Q, E> {
     }
 
     fn say_why(&self, reason: ModeReason) {
-        self.center.account.mode_reason.set(reason as u64);
+        // Relaxed: for people.
+        self.center
+            .mode_reason
+            .store(reason as u8, Ordering::Relaxed);
     }
 
     fn work<'a>(&'a self, merged: &'a mut Merged<S, Q>, tally: &'a Tally) -> Work<'a, S, Q> {
@@ -314,13 +317,8 @@ impl<S, Q: Queue<S>, E: Environment> Object<S, Q, E> {
 
     /// Executes everything that is pending. The caller has the object for itself.
     pub(super) fn merge(&self, merged: &mut Merged<S, Q>) -> usize {
-        if self.options.mode == Mode::Restless {
-            if merged.learner.flips() {
-                self.change_mode(ModeReason::Fixed);
-            }
-            if self.mode.is_eager() && merged.learner.flips() {
-                self.mode.bias(&self.center.gate);
-            }
+        if self.options.mode == Mode::Restless && merged.learner.flips() {
+            self.change_mode(ModeReason::Fixed);
         }
         let mut executed = 0;
         if merged.unapplied {

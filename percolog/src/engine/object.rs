@@ -12,6 +12,7 @@ use super::slots::{Bound, Origin, Slot, Slots, Stamps};
 use super::stats::{Account, LogStats, ModeReason, Tally};
 use crate::cpu::{self, CoreId, Environment};
 use crate::sync::atomic::Ordering;
+use crate::sync::global::AtomicU8;
 use crate::sync::held::Number;
 use crate::sync::{Isolated, Patience, ReaderMark, SlotGuard, UnsafeCell, const_fn};
 use core::mem::ManuallyDrop;
@@ -45,6 +46,8 @@ pub(super) struct Center<S, Q: Queue<S>> {
     pub(super) merged: UnsafeCell<Merged<S, Q>>,
     pub(super) account: Account,
     pub(super) reading: Reading,
+    /// A [`ModeReason`].
+    pub(super) mode_reason: AtomicU8,
 }
 
 impl<S, Q: Queue<S>> Center<S, Q> {
@@ -96,6 +99,7 @@ impl<S, Q: Queue<S>, E: Environment> Object<S, Q, E> {
                     number: Number::new(),
                     account: Account::new(),
                     reading: Reading::new(),
+                    mode_reason: AtomicU8::new(ModeReason::Initial as u8),
                 }),
             }
         }
@@ -489,7 +493,9 @@ impl<S, Q: Queue<S>, E: Environment> Object<S, Q, E> {
             mode_changes: account.mode_changes.get(),
             biased_to_readers: self.mode.is_biased(),
             mode_reason: match self.options.mode {
-                Mode::Adaptive => ModeReason::from_tally(&account.mode_reason),
+                Mode::Adaptive => {
+                    ModeReason::from_number(self.center.mode_reason.load(Ordering::Relaxed))
+                }
                 _ => ModeReason::Fixed,
             },
             absorbed: account.absorbed.get(),

@@ -10,52 +10,53 @@ use super::guard::{ReadGuard, SynchronizeError, Synchronized};
 use super::limits::Mode;
 use super::object::Object;
 use super::queue::Queue;
-use super::stats::Tally;
 use crate::cpu::{CoreId, Environment};
+#[cfg(feature = "std")]
+use crate::sync::Patience;
 use crate::sync::atomic::{Ordering, fence};
-use crate::sync::{Backoff, Patience, ReaderMark, const_fn, held};
+use crate::sync::global::{AtomicU8, AtomicU32};
+use crate::sync::{Backoff, ReaderMark, held};
 use core::ptr::NonNull;
 
 /// So many readers have met others at the lock when it is decided whether a phase of reading begins.
-const MEETINGS: u64 = 16;
+const MEETINGS: u32 = 16;
 
 /// It does not where there are more updates, and exclusive readers, than so many for each of them.
-const UPDATES: u64 = 2;
+const UPDATES: u32 = 2;
 
 /// So many writers wait for the readers' marks before they count the readers.
-const WRITERS: u64 = 8;
+const WRITERS: u8 = 8;
 
 /// The phase ends where no more than one has read between two writers, for so many slots that read.
 ///
 /// A writer has to look at the lines of all those slots, and they have to come back. Where they count themselves in the lock, its line moves twice
 /// for each reader, one after the other. (Simulated, on 24 and 48 cores, the phase is worth it from a third of a read for each slot.)
-const SLOTS: u64 = 2;
+const SLOTS: u32 = 2;
 
-/// What decides about phases of reading. Written by readers that meet others, and by writers in such a phase.
+/// What decides about phases of reading. Written by readers that meet others, and by writers in such a phase; what several of them count together
+/// can be wrong by a few.
 #[derive(Debug)]
 pub(super) struct Reading {
     /// Readers that found others at the lock.
-    met: Tally,
+    met: AtomicU32,
     /// What there had been of updates and exclusive readers when that was last looked at.
-    others: Tally,
+    others: AtomicU32,
     /// Decisions to leave out.
-    postponed: Tally,
+    postponed: AtomicU8,
     /// Phases in succession that were not worth it.
-    failures: Tally,
+    failures: AtomicU8,
     /// Writers that waited for marks.
-    writers: Tally,
+    writers: AtomicU8,
 }
 
 impl Reading {
-    const_fn! {
-        pub(super) const fn new() -> Self {
-            Self {
-                met: Tally::new(),
-                others: Tally::new(),
-                postponed: Tally::new(),
-                failures: Tally::new(),
-                writers: Tally::new(),
-            }
+    pub(super) const fn new() -> Self {
+        Self {
+            met: AtomicU32::new(0),
+            others: AtomicU32::new(0),
+            postponed: AtomicU8::new(0),
+            failures: AtomicU8::new(0),
+            writers: AtomicU8::new(0),
         }
     }
 }
@@ -261,44 +262,50 @@ impl<S, Q: Queue<S>, E: Environment> Object<S, Q, E> {
             return;
         }
         let reading = &self.center.reading;
-        // What threads count here together is wrong by a few.
-        reading.met.add(1);
-        if !reading.met.get().is_multiple_of(MEETINGS) {
+        // Relaxed, as all of these numbers: they decide about speed, and nothing else.
+        let met = reading.met.load(Ordering::Relaxed).wrapping_add(1);
+        reading.met.store(met, Ordering::Relaxed);
+        if !met.is_multiple_of(MEETINGS) {
             return;
         }
-        let others = self.usage().updates() + self.center.guards.get();
-        let since = others.wrapping_sub(reading.others.get());
-        reading.others.set(others);
+        // The lower half: how many more there are matters.
+        let others = (self.usage().updates() + self.center.guards.get()) as u32;
+        let before = reading.others.load(Ordering::Relaxed);
+        reading.others.store(others, Ordering::Relaxed);
+        let since = others.wrapping_sub(before);
         if since > MEETINGS * UPDATES {
             return;
         }
-        match reading.postponed.get() {
+        match reading.postponed.load(Ordering::Relaxed) {
             0 => self.mode.bias(&self.center.gate),
-            more => reading.postponed.set(more - 1),
+            more => reading.postponed.store(more - 1, Ordering::Relaxed),
         }
     }
 
     /// This thread has the object alone, in a phase of reading, and all readers have left.
     fn learn_of_writers(&self) {
         let reading = &self.center.reading;
-        reading.writers.add(1);
-        if self.options.mode != Mode::Adaptive || !reading.writers.get().is_multiple_of(WRITERS) {
+        let writers = reading.writers.load(Ordering::Relaxed).wrapping_add(1);
+        reading.writers.store(writers, Ordering::Relaxed);
+        if self.options.mode != Mode::Adaptive || !writers.is_multiple_of(WRITERS) {
             return;
         }
         let (mut slots, mut reads) = (0, 0);
         for mark in self.slots.marks() {
-            let entered = u64::from(mark.take_entered());
-            slots += u64::from(entered != 0);
+            let entered = mark.take_entered();
+            slots += u32::from(entered != 0);
             reads += entered;
         }
-        if reads * SLOTS > WRITERS * slots {
-            reading.failures.set(0);
+        if reads * SLOTS > u32::from(WRITERS) * slots {
+            reading.failures.store(0, Ordering::Relaxed);
             return;
         }
         self.mode.end_bias(&self.center.gate);
-        let failures = reading.failures.get();
-        reading.postponed.set(1 << failures);
-        reading.failures.set((failures + 1).min(10));
+        let failures = reading.failures.load(Ordering::Relaxed);
+        reading.postponed.store(1 << failures, Ordering::Relaxed);
+        reading
+            .failures
+            .store((failures + 1).min(7), Ordering::Relaxed);
     }
 }
 

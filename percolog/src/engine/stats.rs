@@ -82,8 +82,8 @@ impl ModeReason {
         Self::TrialIsOld,
     ];
 
-    pub(crate) fn from_tally(tally: &Tally) -> Self {
-        Self::ALL[tally.get() as usize % Self::ALL.len()]
+    pub(crate) fn from_number(number: u8) -> Self {
+        Self::ALL[usize::from(number) % Self::ALL.len()]
     }
 }
 
@@ -126,8 +126,6 @@ pub(crate) struct Account {
     pub(crate) merges: Tally,
     pub(crate) executed: Tally,
     pub(crate) mode_changes: Tally,
-    /// A [`ModeReason`].
-    pub(crate) mode_reason: Tally,
     pub(crate) absorbed: Tally,
     pub(crate) updater_merges: Tally,
     pub(crate) longest_updater_merge: Tally,
@@ -144,7 +142,6 @@ impl Account {
                 merges: Tally::new(),
                 executed: Tally::new(),
                 mode_changes: Tally::new(),
-                mode_reason: Tally::new(),
                 absorbed: Tally::new(),
                 updater_merges: Tally::new(),
                 longest_updater_merge: Tally::new(),

@@ -83,6 +83,8 @@ pub(crate) mod atomic {
 pub(crate) mod global {
     //! Atomics for process-wide facts (which clock, which slot source): set once or rarely, no part
     //! of any algorithm, and needed in statics, which loom's types cannot live in; and for statistics.
+    #[cfg(feature = "alloc")]
+    pub(crate) use core::sync::atomic::AtomicU32;
     #[cfg(not(all(
         any(target_arch = "x86_64", target_arch = "aarch64"),
         not(any(percolog_portable, miri))
@@ -90,7 +92,7 @@ pub(crate) mod global {
     pub(crate) use core::sync::atomic::fence;
     #[cfg(feature = "std")]
     #[allow(unused_imports, reason = "for forks, which models have none of")]
-    pub(crate) use core::sync::atomic::{AtomicBool, AtomicU32, AtomicUsize};
+    pub(crate) use core::sync::atomic::{AtomicBool, AtomicUsize};
     pub(crate) use core::sync::atomic::{AtomicU8, AtomicU64, Ordering};
 }
 

@@ -413,7 +413,7 @@ impl ObjectLock {
             }
             #[cfg(not(feature = "std"))]
             {
-                let _ = (patience, marks, &keeps_out, &mut marked);
+                let _ = (patience, marks, asks, &keeps_out, &mut marked);
                 backoff.wait();
             }
             #[cfg(feature = "std")]
