@@ -30,7 +30,8 @@ const WRITERS: u8 = 8;
 /// The phase ends where no more than one has read between two writers, for so many slots that read.
 ///
 /// A writer has to look at the lines of all those slots, and they have to come back. Where they count themselves in the lock, its line moves twice
-/// for each reader, one after the other. (Simulated, on 24 and 48 cores, the phase is worth it from a third of a read for each slot.)
+/// for each reader, one after the other. (Simulated, a map on 24 cores of which 90 % of the operations read: 2.5 times as fast as
+/// where phases end at two reads for each slot.)
 const SLOTS: u32 = 2;
 
 /// What decides about phases of reading. Written by readers that meet others, and by writers in such a phase; what several of them count together

@@ -144,7 +144,7 @@ fn a_phase_begins_among_writers() {
 /// Loom cannot see: more than one mark that is new.
 #[test]
 fn a_mark_that_is_new_is_not_overlooked() {
-    /// Finds the place of the second mark by a pointer that publishes nothing, as the worst of tables would.
+    /// Finds the first mark by a flag that publishes nothing, as the worst of tables would.
     struct Found {
         marked: Arc<Marked>,
         made: AtomicUsize,
