@@ -7,7 +7,7 @@ use std::hint::black_box;
 use std::sync::atomic::{AtomicI64, Ordering};
 
 use percolog::cpu::{self, CoreId};
-use percolog::oplog::{Cached, Lent, Operation};
+use percolog::oplog::{Cached, Lent, LogCacheBuilder, LoggedBuilder, Mode, Operation};
 
 use super::{Given, Program, ProgramError, Values};
 
@@ -49,7 +49,12 @@ impl Operation<Entry> for Change {
     }
 }
 
-percolog::log_cache!(Entry, Change);
+// As in the thesis: each update is logged, also where nobody is in its way.
+percolog::log_cache!(
+    Entry,
+    Change,
+    LogCacheBuilder::new().objects(LoggedBuilder::new().mode(Mode::Deferring))
+);
 
 struct SharedEntry {
     #[allow(dead_code, reason = "takes its place")]

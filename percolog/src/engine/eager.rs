@@ -3,24 +3,24 @@
 use super::batch::Merged;
 use super::contained::{caught, contained};
 use super::gate::{Gate, Wait};
-use super::limits::Full;
 #[cfg(all(feature = "std", not(percolog_loom)))]
 use super::limits::Policy;
-#[cfg(all(feature = "std", not(percolog_loom)))]
-use super::mode::DIRTY;
-use super::mode::Way;
+use super::limits::{Full, Options};
+use super::mode::{DIRTY, Way};
 use super::object::Object;
 use super::queue::{Execute, Queue};
+use super::room::{CHUNK, Left, in_chunks};
 use super::slots::{Bound, Origin, Stamps};
 use super::trial::SAMPLE;
 use crate::cpu::{self, Environment};
-use crate::sync::held;
 #[cfg(all(feature = "std", not(percolog_loom)))]
-use crate::sync::{Patience, atomic::Ordering};
+use crate::sync::Patience;
+use crate::sync::atomic::Ordering;
+use crate::sync::{ObjectLock, held};
 use core::mem;
 
 /// A thread inside an object, alone, who leaves when this is dropped.
-struct Updating<'a> {
+pub(super) struct Updating<'a> {
     gate: &'a Gate,
     at_once: bool,
 }
@@ -28,7 +28,7 @@ struct Updating<'a> {
 impl<'a> Updating<'a> {
     /// For a thread that has just taken the lock, `at_once` or not.
     #[inline(always)]
-    fn new(gate: &'a Gate, at_once: bool) -> Self {
+    pub(super) fn new(gate: &'a Gate, at_once: bool) -> Self {
         held::count_up();
         Self { gate, at_once }
     }
@@ -47,7 +47,7 @@ impl Drop for Updating<'_> {
 }
 
 /// Poisons the object when it is dropped: by a panic only.
-struct OnPanic<'a>(&'a Gate);
+pub(super) struct OnPanic<'a>(pub(super) &'a Gate);
 
 impl Drop for OnPanic<'_> {
     fn drop(&mut self) {
@@ -253,50 +253,43 @@ impl<S, Q: Execute<S>, E: Environment> Object<S, Q, E> {
         operations: impl IntoIterator<Item = Q::Operation>,
         origin: Origin,
     ) -> Result<(), Full<Q::Operation>> {
-        const CHUNK: usize = 16;
-        let mut operations = operations.into_iter();
-        loop {
-            // The iterator is the caller's code and is asked with no lock held.
-            let chunk: [Option<Q::Operation>; CHUNK] = core::array::from_fn(|_| operations.next());
-            if chunk[0].is_none() {
-                return Ok(());
-            }
-            if self.mode.is_eager() {
-                let complete = chunk[CHUNK - 1].is_some();
-                for operation in chunk.into_iter().flatten() {
-                    self.queue(operation, origin)?;
+        in_chunks(
+            operations,
+            |chunk| {
+                if self.mode.is_eager() {
+                    chunk.map(|operation| operation.map(Err))
+                } else {
+                    self.append_chunk(chunk, origin)
                 }
-                if !complete {
-                    return Ok(());
+            },
+            // The first of them may merge, and then there is room for the others.
+            |operation| self.queue(operation, origin),
+        )
+    }
+
+    /// Appends those for which there is room. The others come back, and what was absorbed.
+    fn append_chunk(
+        &self,
+        chunk: [Option<Q::Operation>; CHUNK],
+        origin: Origin,
+    ) -> Left<Q::Operation> {
+        let stamp = self.stamp();
+        let slot = self.environment.slot();
+        cpu::without_preemption(|| {
+            let mut held = self.slots.get(slot, &self.options).lock();
+            let here = held.get();
+            // What is left over, and what was absorbed: both outlive the lock.
+            let left = chunk.map(|operation| {
+                let operation = operation?;
+                if here.is_short::<S>() {
+                    Some(Ok(self.push(slot, here, operation, stamp, origin)))
+                } else {
+                    Some(Err(operation))
                 }
-                continue;
-            }
-            let stamp = self.stamp();
-            let slot = self.environment.slot();
-            let left = cpu::without_preemption(|| {
-                let mut held = self.slots.get(slot, &self.options).lock();
-                let here = held.get();
-                // What is left over, and what was absorbed: both outlive the lock.
-                let left = chunk.map(|operation| {
-                    let operation = operation?;
-                    if here.is_short::<S>() {
-                        Some(Ok(self.push(slot, here, operation, stamp, origin)))
-                    } else {
-                        Some(Err(operation))
-                    }
-                });
-                drop(held);
-                left
             });
-            let complete = left[CHUNK - 1].is_some();
-            for operation in left.into_iter().flatten().filter_map(Result::err) {
-                // The first of them may merge, and then there is room for the others.
-                self.queue(operation, origin)?;
-            }
-            if !complete {
-                return Ok(());
-            }
-        }
+            drop(held);
+            left
+        })
     }
 
     /// Executes what has been appended before, in an object that is eager. Whether nothing is left.
@@ -319,20 +312,23 @@ impl<S, Q: Execute<S>, E: Environment> Object<S, Q, E> {
     #[cold]
     #[inline(never)]
     fn wait_briefly(&self) -> bool {
-        // A model that waits has many more interleavings, and no new ones that matter.
-        #[cfg(all(feature = "std", not(percolog_loom)))]
-        {
-            let gate = &self.center.gate;
-            // Somebody has waited in vain for who has it now; or an update is rather lost than waits.
-            if gate.flags.load(Ordering::Relaxed) & DIRTY != 0
-                || self.options.policy == Policy::MergeOrDiscard
-            {
-                return false;
-            }
-            let until = std::time::Instant::now() + MOMENT;
-            gate.lock.exclusive(Patience::Until(until))
-        }
-        #[cfg(not(all(feature = "std", not(percolog_loom))))]
+        // Somebody has waited in vain for who has it now.
+        let waits = self.center.gate.flags.load(Ordering::Relaxed) & DIRTY == 0;
+        waits && in_a_moment(&self.center.gate.lock, &self.options)
+    }
+}
+
+/// Takes the lock if it becomes free as soon as a few updates take; not where an update is rather lost than waits.
+pub(super) fn in_a_moment(lock: &ObjectLock, options: &Options) -> bool {
+    // A model that waits has many more interleavings, and no new ones that matter.
+    #[cfg(all(feature = "std", not(percolog_loom)))]
+    {
+        let until = std::time::Instant::now() + MOMENT;
+        options.policy != Policy::MergeOrDiscard && lock.exclusive(Patience::Until(until))
+    }
+    #[cfg(not(all(feature = "std", not(percolog_loom))))]
+    {
+        let _ = (lock, options);
         false
     }
 }

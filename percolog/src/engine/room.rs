@@ -1,7 +1,8 @@
-//! An update that has found its queue full and is not to be refused: it merges, or waits for who does.
+//! Updates that find no room: one that has found its queue full and is not to be refused merges, or waits for who does. And many at once.
 
 use super::gate::{Door, Refusal, Wait};
 use super::limits::{Full, FullReason};
+use super::queue::Absorbed;
 
 /// An object with a queue at its limit, as the update sees it that found it so.
 pub(super) trait Crowded {
@@ -65,6 +66,36 @@ pub(super) fn merge_or_grow<O>(
         }
         if object.is_stuck() {
             reason = FullReason::Poisoned;
+        }
+    }
+}
+
+/// How many operations go in with one lock and stamp.
+pub(super) const CHUNK: usize = 16;
+
+/// What has become of the operations of a chunk: absorbed ones, which are dropped without a lock, and those that are left over.
+pub(super) type Left<O> = [Option<Result<Absorbed<O>, O>>; CHUNK];
+
+/// Hands operations on, in order: `some` takes as many as there is room for, and `one` each that it has left over.
+pub(super) fn in_chunks<O>(
+    operations: impl IntoIterator<Item = O>,
+    mut some: impl FnMut([Option<O>; CHUNK]) -> Left<O>,
+    mut one: impl FnMut(O) -> Result<(), Full<O>>,
+) -> Result<(), Full<O>> {
+    let mut operations = operations.into_iter();
+    loop {
+        // The iterator is the caller's code and is asked with no lock held.
+        let chunk: [Option<O>; CHUNK] = core::array::from_fn(|_| operations.next());
+        if chunk[0].is_none() {
+            return Ok(());
+        }
+        let left = some(chunk);
+        let complete = left[CHUNK - 1].is_some();
+        for operation in left.into_iter().flatten().filter_map(Result::err) {
+            one(operation)?;
+        }
+        if !complete {
+            return Ok(());
         }
     }
 }

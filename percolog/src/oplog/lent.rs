@@ -38,12 +38,12 @@ pub unsafe trait Cached<S, E: Environment + 'static = Native>:
 /// The logs that all [`Lent`] objects of a kind share.
 ///
 /// Each slot has a direct-mapped table of 4096 places (thesis, chapter 7): a place is an object's address
-/// and a log. An object that is updated on a slot gets the log of its place there; if another object
-/// has it, that one is merged first, on all slots, and its logs are free again. So objects that are
-/// updated often have logs, and others do not. A log that has been merged stays at its place for whoever comes next.
+/// and a log. An object whose updates are logged gets the log of its place there; if another object
+/// has it, that one is merged first, on all slots, and its logs are free again. So objects that threads
+/// fight over have logs, and others do not. A log that has been merged stays at its place for whoever comes next.
 ///
-/// Memory, for each slot that updates objects of this cache: a table with two [`LINE_SIZE`](crate::cpu::LINE_SIZE) for each
-/// place (on x86-64 a mebibyte), in which the logs are, and for each of up to [`logs`](LogCacheBuilder::logs) logs the operations that
+/// Memory, for each slot that logs an update: a table with two [`LINE_SIZE`](crate::cpu::LINE_SIZE) for each
+/// place, in which the logs are (on x86-64 16 KiB for each 64 places of which one is used, up to a mebibyte), and for each of up to [`logs`](LogCacheBuilder::logs) logs the operations that
 /// it has [room](LogCacheBuilder::room) for, or has grown to.
 pub struct LogCache<S, O: Operation<S>, E = Native> {
     cache: Cache<S, Log<O>, E>,
@@ -169,7 +169,7 @@ macro_rules! log_cache {
 }
 
 /// What [`Logged`](super::Logged) is, for objects that come in millions: eight bytes over the structure, and logs only
-/// while it is being updated.
+/// while several threads update it.
 ///
 /// ```
 /// use percolog::oplog::{Lent, Operation};
@@ -194,18 +194,28 @@ macro_rules! log_cache {
 ///
 /// **Order**, **re-entrance** and **poisoning** are those of [`Logged`](super::Logged): linearizable.
 ///
+/// # Eager and deferring
+///
+/// An object that nobody fights over is its structure and a lock: updates are executed at once, and nothing of the cache is touched or allocated. One
+/// of sixteen updates that had to wait for the lock makes its object *deferring*, drawn by lot (eight bytes have no room for a count): its updates are
+/// logged, in logs that the cache lends it. One of four merges that find fewer than eight updates, or those of one slot only, makes it eager again. What is shown
+/// is the same, and all that is said of [`Logged`](super::Logged) and its [`Mode`](super::Mode) holds here: an operation can run inside its caller's
+/// `queue`, unless its [`AT_ONCE`](Operation::AT_ONCE) says otherwise; and [`LoggedBuilder::mode`] fixes the mode of all objects of a cache. There are
+/// no phases of reading, and no trials: where most operations read, or whether deferring pays is close, a `Logged` finds out, and this does not.
+///
 /// # Progress and cost
 ///
 /// | method | progress | cache lines moved |
 /// |---|---|---|
+/// | [`queue`](Self::queue) of an eager object | blocking: waits 200 µs for whoever has the object, then logs | the object's |
 /// | [`queue`](Self::queue), the slot has updated the object since the last read | blocking for a few instructions, as [`Logged::queue`](super::Logged::queue) | none |
 /// | [`queue`](Self::queue), the slot's first since a read | as above; waits while a merge of this object visits the slots | three: the object's, the one in which place and log are, and the log's memory |
 /// | [`queue`](Self::queue), the place is taken by another object | that object is merged if nobody has it; else its log is set aside and grows no more: never waits for it | a merge |
 /// | [`queue`](Self::queue) at the limit | what the [`Policy`](super::Policy) says | a merge |
 /// | [`extend`](Self::extend) | as `queue` | none; one lock and stamp for up to 16 operations |
-/// | [`synchronize`](Self::synchronize), [`with`](Self::with) | blocking | for each slot that has a log its place and its operations |
+/// | [`synchronize`](Self::synchronize), [`with`](Self::with) | blocking | the object's; for each slot that has a log its place and its operations |
 /// | [`drain`](Self::drain) | blocking for a few instructions a slot; gives up if somebody has the object | as `synchronize`, within its budget |
-/// | [`read`](Self::read) of a clean object | blocking while somebody writes | the object's line |
+/// | [`read`](Self::read) of an object with no log | blocking while somebody writes | the object's |
 ///
 /// Which slots have a log of the object is kept in 27 bits: one for each remainder of a slot's number by 13, one for each by 14. One slot is
 /// found exactly, on machines of up to 182; and so is any number of slots on machines of up to 13. Else a merge also looks at the places of some
@@ -216,8 +226,8 @@ macro_rules! log_cache {
 /// an object under heavy updates stays away from the allocator. The first update after a read writes to one line that all slots write to: the set
 /// is a word of the object's, where a [`Logged`](super::Logged) has a mark in a line for each chip.
 ///
-/// An operation of one object can be executed by a thread that queues to *another* one. It must not want a lock that such a
-/// thread may have.
+/// An operation of one object can be executed by a thread that queues to *another* one, also if it may not be executed at once. It must not want
+/// a lock that such a thread may have.
 ///
 /// # Limitations
 ///
@@ -358,7 +368,10 @@ impl<S: Send + 'static, O: Cached<S, E>, E: Environment> Lent<S, O, E> {
     /// As [`synchronize`](Self::synchronize), and where `f` does.
     #[track_caller]
     pub fn with<R>(&self, f: impl FnOnce(&mut S) -> R) -> R {
-        f(&mut self.synchronize())
+        match Self::cache().with_at_once(&self.object, f) {
+            Ok(result) => result,
+            Err(f) => f(&mut self.synchronize()),
+        }
     }
 
     /// Merges what is pending and gives the structure to this thread and other readers. Readers of an
@@ -366,6 +379,7 @@ impl<S: Send + 'static, O: Cached<S, E>, E: Environment> Lent<S, O, E> {
     ///
     /// # Panics
     /// As [`synchronize`](Self::synchronize).
+    #[inline(always)]
     #[track_caller]
     pub fn read(&self) -> ReadGuard<'_, S>
     where
@@ -416,13 +430,14 @@ impl<S: Send + 'static, O: Cached<S, E>, E: Environment> Lent<S, O, E> {
     /// leaves is kept by the cache, in order, for the next merge; the object has no log then.
     ///
     /// ```
-    /// use percolog::oplog::{Lent, Operation};
+    /// use percolog::oplog::{Lent, LogCacheBuilder, LoggedBuilder, Mode, Operation};
     ///
     /// struct Add(u64);
     /// impl Operation<u64> for Add {
     ///     fn exec(self, sum: &mut u64) { *sum += self.0 }
     /// }
-    /// percolog::log_cache!(u64, Add);
+    /// const LOGGED: LoggedBuilder = LoggedBuilder::new().mode(Mode::Deferring);
+    /// percolog::log_cache!(u64, Add, LogCacheBuilder::new().objects(LOGGED));
     ///
     /// let sum = Lent::boxed(0);
     /// sum.as_ref().extend((0..10).map(Add));

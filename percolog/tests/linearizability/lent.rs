@@ -5,7 +5,7 @@ use crate::common::model::Model;
 use crate::structures::{ListModel, Push, Subject};
 use percolog::cpu::CoreId;
 use percolog::oplog::{
-    Cached, Lent, LogCache, LogCacheBuilder, LoggedBuilder, OnDrop, Operation, Policy,
+    Cached, Lent, LogCache, LogCacheBuilder, LoggedBuilder, Mode, OnDrop, Operation, Policy,
 };
 use percolog::testing::{Environment, Native};
 use std::pin::Pin;
@@ -62,14 +62,24 @@ macro_rules! kind {
     };
 }
 
-const SMALL: LoggedBuilder = LoggedBuilder::new().limit(2).hard_limit(3);
+const SMALL: LoggedBuilder = LoggedBuilder::new()
+    .mode(Mode::Restless)
+    .limit(2)
+    .hard_limit(3);
 
 kind!(
     Here,
     Native,
     LogCacheBuilder::new().places(1).objects(SMALL)
 );
-kind!(Elsewhere, Moved, LogCacheBuilder::new().places(1));
+kind!(
+    Elsewhere,
+    Moved,
+    LogCacheBuilder::new()
+        .places(1)
+        .objects(LoggedBuilder::new().mode(Mode::Deferring))
+);
+kind!(Adapting, Moved, LogCacheBuilder::new().places(1));
 kind!(
     FewLogs,
     Moved,
@@ -80,6 +90,7 @@ kind!(
     Moved,
     LogCacheBuilder::new().places(2).objects(
         LoggedBuilder::new()
+            .mode(Mode::Deferring)
             .policy(Policy::Grow)
             .on_drop(OnDrop::Discard)
     )

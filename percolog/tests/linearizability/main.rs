@@ -271,10 +271,11 @@ on!(
 /// Lists that share a few places and logs with others.
 #[test]
 fn lent_logs() {
-    use lent::{Crowded, Elsewhere, FewLogs, Growing, Here};
+    use lent::{Adapting, Crowded, Elsewhere, FewLogs, Growing, Here};
     for life in [Life::Steady, Life::Hopping, Life::Short] {
         stays_linearizable(life, |_| Crowded::<Here>::new());
         stays_linearizable(life, |_| Crowded::<Elsewhere>::new());
+        stays_linearizable(life, |_| Crowded::<Adapting>::new());
         stays_linearizable(life, |_| Crowded::<FewLogs>::new());
         stays_linearizable(life, |_| Crowded::<Growing>::new());
     }

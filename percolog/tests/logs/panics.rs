@@ -117,7 +117,11 @@ impl Operation<u8> for Keep {
 percolog::log_cache!(
     u8,
     Keep,
-    LogCacheBuilder::new().objects(percolog::oplog::LoggedBuilder::new().on_drop(OnDrop::Discard))
+    LogCacheBuilder::new().objects(
+        percolog::oplog::LoggedBuilder::new()
+            .mode(Mode::Deferring)
+            .on_drop(OnDrop::Discard)
+    )
 );
 
 #[test]
@@ -402,7 +406,7 @@ fn a_machine_that_panics_hides_no_later_update() {
 unsafe impl Cached<Vec<u32>, Faulty> for Push {
     fn cache() -> &'static LogCache<Vec<u32>, Self, Faulty> {
         static CACHE: OnceLock<LogCache<Vec<u32>, Push, Faulty>> = OnceLock::new();
-        CACHE.get_or_init(|| LogCacheBuilder::new().places(4).build_in(Faulty))
+        CACHE.get_or_init(|| deferring().places(4).build_in(Faulty))
     }
 }
 
@@ -496,7 +500,11 @@ impl Operation<u16> for Own {
     }
 }
 
-percolog::log_cache!(u16, Own, LogCacheBuilder::new().places(1));
+percolog::log_cache!(u16, Own, deferring().places(1));
+
+const fn deferring() -> LogCacheBuilder {
+    LogCacheBuilder::new().objects(percolog::oplog::LoggedBuilder::new().mode(Mode::Deferring))
+}
 
 /// An operation that has the last handle of its own object is executed by a thread that needs the object's place for another one. The
 /// thread cannot go on, and the object cannot go away: the process is told so, and ends, instead of waiting for ever.
@@ -553,7 +561,7 @@ impl Operation<u64> for Count {
 // SAFETY: made once.
 unsafe impl Cached<u64, Native> for Count {
     fn cache() -> &'static LogCache<u64, Self> {
-        static CACHE: LogCache<u64, Count> = LogCacheBuilder::new().places(1).build();
+        static CACHE: LogCache<u64, Count> = deferring().places(1).build();
         &CACHE
     }
 }

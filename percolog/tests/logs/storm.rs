@@ -37,7 +37,14 @@ impl Operation<Vec<Part>> for Op {
     }
 }
 
-percolog::log_cache!(Vec<Part>, Op, LogCacheBuilder::new().places(2).logs(3));
+percolog::log_cache!(
+    Vec<Part>,
+    Op,
+    LogCacheBuilder::new()
+        .places(2)
+        .logs(3)
+        .objects(percolog::oplog::LoggedBuilder::new().mode(Mode::Restless))
+);
 
 type Object = Lent<Vec<Part>, Op>;
 

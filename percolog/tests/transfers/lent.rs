@@ -2,7 +2,7 @@
 
 use std::pin::Pin;
 
-use percolog::oplog::{Lent, LogCacheBuilder, Operation};
+use percolog::oplog::{Lent, LogCacheBuilder, LoggedBuilder, Mode, Operation};
 
 use super::objects::Shared;
 use super::workloads::{between_reads, first_after_a_read, sustained};
@@ -26,7 +26,13 @@ impl Operation<Sum> for Add {
 }
 
 // With room for as many operations as the limit: what a log that grows has to ask of the allocator is the allocator's business.
-percolog::log_cache!(Sum, Add, LogCacheBuilder::new().room(128));
+percolog::log_cache!(
+    Sum,
+    Add,
+    LogCacheBuilder::new()
+        .room(128)
+        .objects(LoggedBuilder::new().mode(Mode::Deferring))
+);
 
 impl Shared for Lone {
     fn new(_threads: usize) -> Self {

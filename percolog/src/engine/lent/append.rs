@@ -7,7 +7,7 @@ use crate::cpu::{self, CoreId, Environment};
 use crate::engine::gate::{Door, Refusal, Wait};
 use crate::engine::limits::{Full, FullReason, Policy};
 use crate::engine::queue::{Absorbed, Queue};
-use crate::engine::room::{Crowded, merge_or_grow, merge_unless_busy};
+use crate::engine::room::{CHUNK, Crowded, Left, merge_or_grow, merge_unless_busy};
 use crate::engine::slots::{Bound, Origin, Stamps};
 use crate::engine::stats::Tally;
 use crate::sync::Backoff;
@@ -43,9 +43,9 @@ impl<S, Q: Queue<S>, E: Environment> Stamps for Cache<S, Q, E> {
 }
 
 impl<S, Q: Queue<S>, E: Environment> Cache<S, Q, E> {
-    /// Queues an operation, and does what the policy says at the limit.
+    /// Appends an operation, and does what the policy says at the limit.
     #[inline]
-    pub(crate) fn queue(
+    pub(super) fn append_or_merge(
         &self,
         object: &Lent<S>,
         operation: Q::Operation,
@@ -119,7 +119,7 @@ impl<S, Q: Queue<S>, E: Environment> Cache<S, Q, E> {
         let options = &self.options.objects;
         cpu::without_preemption(|| {
             let table = self.table(slot);
-            let mut held = table.places[self.place(object)].lock();
+            let mut held = table.place(self.place(object)).lock();
             let place = held.get();
             if place.tag != Some(object.tag())
                 && let Err(obstacle) = self.bring_in(table, slot, place, object, true)
@@ -273,7 +273,7 @@ impl<S, Q: Queue<S>, E: Environment> Cache<S, Q, E> {
     /// Drops an operation, and counts it with the queue that is at the place.
     fn discard(&self, object: &Lent<S>, operation: Q::Operation) {
         let table = self.table(self.environment.slot());
-        let mut held = table.places[self.place(object)].lock();
+        let mut held = table.place(self.place(object)).lock();
         if let Some(queue) = &mut held.get().queue {
             queue.discarded += 1;
         }
@@ -306,7 +306,7 @@ impl<S, Q: Queue<S>, E: Environment> Cache<S, Q, E> {
         let limit = self.options.objects.limit;
         cpu::without_preemption(|| {
             let table = self.table(self.environment.slot());
-            let mut held = table.places[self.place(object)].lock();
+            let mut held = table.place(self.place(object)).lock();
             let place = held.get();
             if place.tag == Some(object.tag()) {
                 return place
@@ -323,55 +323,38 @@ impl<S, Q: Queue<S>, E: Environment> Cache<S, Q, E> {
         })
     }
 
-    /// Queues many operations with few locks and stamps.
-    pub(crate) fn extend(
+    /// Appends those for which the object has a queue here with room. The others come back, and what was absorbed.
+    pub(super) fn append_chunk(
         &self,
         object: &Lent<S>,
-        operations: impl IntoIterator<Item = Q::Operation>,
+        chunk: [Option<Q::Operation>; CHUNK],
         origin: Origin,
-    ) -> Result<(), Full<Q::Operation>> {
-        const CHUNK: usize = 16;
-        let mut operations = operations.into_iter();
-        loop {
-            // The iterator is the caller's code and is asked with no lock held.
-            let chunk: [Option<Q::Operation>; CHUNK] = core::array::from_fn(|_| operations.next());
-            if chunk[0].is_none() {
-                return Ok(());
-            }
-            let stamp = self.stamp();
-            let slot = self.environment.slot();
-            let left = cpu::without_preemption(|| {
-                let table = self.table(slot);
-                let mut held = table.places[self.place(object)].lock();
-                let place = held.get();
-                let ours = place.tag == Some(object.tag());
-                let mut here = place.queue.as_mut().filter(|_| ours);
-                // What is left over, and what was absorbed: both outlive the lock.
-                let left = chunk.map(|operation| {
-                    let operation = operation?;
-                    match &mut here {
-                        Some(here) if here.is_short::<S>() => {
-                            Some(Ok(self.push(here, operation, stamp, origin)))
-                        }
-                        _ => Some(Err(operation)),
+    ) -> Left<Q::Operation> {
+        let stamp = self.stamp();
+        let slot = self.environment.slot();
+        cpu::without_preemption(|| {
+            let table = self.table(slot);
+            let mut held = table.place(self.place(object)).lock();
+            let place = held.get();
+            let ours = place.tag == Some(object.tag());
+            let mut here = place.queue.as_mut().filter(|_| ours);
+            // What is left over, and what was absorbed: both outlive the lock.
+            let left = chunk.map(|operation| {
+                let operation = operation?;
+                match &mut here {
+                    Some(here) if here.is_short::<S>() => {
+                        Some(Ok(self.push(here, operation, stamp, origin)))
                     }
-                });
-                drop(held);
-                left
+                    _ => Some(Err(operation)),
+                }
             });
-            let complete = left[CHUNK - 1].is_some();
-            for operation in left.into_iter().flatten().filter_map(Result::err) {
-                // The first of them gets the object a queue, or merges, and then there is room for the others.
-                self.queue(object, operation, origin)?;
-            }
-            if !complete {
-                return Ok(());
-            }
-        }
+            drop(held);
+            left
+        })
     }
 
-    /// Queues an operation unless the slot's queue is at its limit, or that would mean to merge or to wait.
-    pub(crate) fn try_queue(
+    /// Appends an operation unless the slot's queue is at its limit, or that would mean to merge or to wait.
+    pub(super) fn try_append(
         &self,
         object: &Lent<S>,
         operation: Q::Operation,
@@ -389,7 +372,7 @@ impl<S, Q: Queue<S>, E: Environment> Cache<S, Q, E> {
                 operation,
                 reason: FullReason::Busy,
             };
-            let Some(mut held) = table.places[self.place(object)].lock_briefly() else {
+            let Some(mut held) = table.place(self.place(object)).lock_briefly() else {
                 return Err(busy(operation));
             };
             let place = held.get();

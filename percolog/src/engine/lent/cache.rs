@@ -1,13 +1,14 @@
 //! Where lent queues are: by slot, and in each slot by the object's address.
 
 use super::object::Lent;
+use super::places::Places;
 use crate::cpu::{CoreId, Environment, PerCore};
 use crate::engine::limits::Options;
 use crate::engine::queue::{Limits, Queue};
 use crate::engine::slots::Slot;
 use crate::engine::stats::Tally;
+use crate::sync::atomic::AtomicU32;
 use crate::sync::{Isolated, SlotLock, const_fn};
-use alloc::boxed::Box;
 use alloc::vec::Vec;
 use core::ptr::NonNull;
 
@@ -51,12 +52,12 @@ type Unfinished<S, Q> = (usize, Batch<S, Q>);
 
 /// A slot's part.
 pub(super) struct Table<S, Q> {
-    pub(super) places: Box<[Locked<Place<S, Q>>]>,
+    pub(super) places: Places<Locked<Place<S, Q>>>,
     pub(super) side: Locked<Side<S, Q>>,
 }
 
 /// On lines of its own: a merge of one object, on another core, must not pull away the place of the next.
-type Locked<T> = Isolated<SlotLock<T>>;
+pub(super) type Locked<T> = Isolated<SlotLock<T>>;
 
 /// Where the queue of an object can be; many objects have the same place.
 ///
@@ -96,13 +97,32 @@ struct Tools<S, Q: Queue<S>> {
 }
 
 /// What merging has cost, on one slot.
-#[derive(Debug, Clone, Copy, Default)]
+#[derive(Debug, Clone, Copy)]
 pub(super) struct Bill {
     pub(super) merges: u64,
     pub(super) executed: u64,
     pub(super) absorbed: u64,
     pub(super) updater_merges: u64,
     pub(super) longest_updater_merge: u64,
+    pub(super) mode_changes: u64,
+    /// For what is drawn.
+    pub(super) random: u32,
+}
+
+impl Bill {
+    /// For that slot: no two draw the same.
+    pub(super) fn new(slot: CoreId) -> Self {
+        Self {
+            merges: 0,
+            executed: 0,
+            absorbed: 0,
+            updater_merges: 0,
+            longest_updater_merge: 0,
+            mode_changes: 0,
+            // Not zero, whatever the slot.
+            random: (slot.place() as u32 + 1).wrapping_mul(0x9e37_79b9) | 1,
+        }
+    }
 }
 
 /// What was taken in one cut, and what merging keeps.
@@ -110,12 +130,16 @@ pub(super) struct Batch<S, Q: Queue<S>> {
     pub(super) queues: Vec<Q>,
     /// How many of the queues have been exchanged.
     pub(super) used: usize,
+    /// Operations that the queues had absorbed before they were taken, and that have not been counted elsewhere.
+    pub(super) absorbed: u64,
     pub(super) scratch: Q::Scratch,
 }
 
 /// What all objects of a cache have cost together.
 pub(super) struct CacheAccount {
     pub(super) clock_violations: Tally,
+    /// For [`Mode::Restless`](crate::engine::Mode::Restless).
+    pub(super) restless: AtomicU32,
 }
 
 // SAFETY: tags are names, and are looked through only under the rules of this room, by which the object is
@@ -139,7 +163,7 @@ impl<S, Q: Queue<S>, E: Environment> Cache<S, Q, E> {
                 slots: PerCore::new(),
                 tools: Isolated::new(PerCore::new()),
                 unfinished: Isolated::new(SlotLock::new(Vec::new())),
-                account: Isolated::new(CacheAccount { clock_violations: Tally::new() }),
+                account: Isolated::new(CacheAccount { clock_violations: Tally::new(), restless: AtomicU32::new(0) }),
             }
         }
     }
@@ -176,7 +200,7 @@ impl<S, Q: Queue<S>, E: Environment> Cache<S, Q, E> {
         self.tools.get_or_make(slot, || {
             SlotLock::new(Tools {
                 batches: Vec::new(),
-                bill: Bill::default(),
+                bill: Bill::new(slot),
             })
         })
     }
@@ -192,6 +216,7 @@ impl<S, Q: Queue<S>, E: Environment> Cache<S, Q, E> {
         kept.unwrap_or_else(|| Batch {
             queues: Vec::new(),
             used: 0,
+            absorbed: 0,
             scratch: Q::Scratch::default(),
         })
     }
@@ -226,8 +251,8 @@ impl<S, Q: Queue<S>, E: Environment> Cache<S, Q, E> {
         };
         for (_, table) in self.slots.iter() {
             stats.slots += 1;
-            stats.table_bytes += size_of::<Table<S, Q>>() + size_of_val(&*table.places);
-            for place in &table.places {
+            stats.table_bytes += size_of::<Table<S, Q>>() + table.places.memory();
+            for place in table.places.iter() {
                 let mut held = place.lock();
                 let place = held.get();
                 stats.lent += usize::from(place.tag.is_some());
@@ -256,6 +281,7 @@ impl<S, Q: Queue<S>, E: Environment> Cache<S, Q, E> {
             stats.executed += bill.executed;
             stats.absorbed += bill.absorbed;
             stats.updater_merges += bill.updater_merges;
+            stats.mode_changes += bill.mode_changes;
             stats.longest_updater_merge =
                 stats.longest_updater_merge.max(bill.longest_updater_merge);
             stats.queue_bytes += batches.capacity() * size_of::<Batch<S, Q>>();
@@ -275,14 +301,8 @@ impl<S, Q: Queue<S>, E: Environment> Cache<S, Q, E> {
 
 impl<S, Q> Table<S, Q> {
     fn new(places: usize) -> Self {
-        let place = || {
-            Isolated::new(SlotLock::new(Place {
-                tag: None,
-                queue: None,
-            }))
-        };
         Self {
-            places: (0..places).map(|_| place()).collect(),
+            places: Places::new(places),
             side: Isolated::new(SlotLock::new(Side {
                 aside: Vec::new(),
                 free: Vec::new(),
@@ -292,6 +312,19 @@ impl<S, Q> Table<S, Q> {
                 set_aside: 0,
             })),
         }
+    }
+}
+
+impl<S, Q> Table<S, Q> {
+    /// The place of that number.
+    #[inline(always)]
+    pub(super) fn place(&self, number: usize) -> &Locked<Place<S, Q>> {
+        self.places.get(number, || {
+            Isolated::new(SlotLock::new(Place {
+                tag: None,
+                queue: None,
+            }))
+        })
     }
 }
 
@@ -337,8 +370,11 @@ pub struct LogCacheStats {
     pub table_bytes: usize,
     /// How often an object was merged, by readers and updaters.
     pub merges: u64,
-    /// Operations executed.
+    /// Operations executed after they had been queued. Of those that were executed at once nobody keeps count: that would be one more line
+    /// for each.
     pub executed: u64,
+    /// How often an object began to defer its updates, or ceased to.
+    pub mode_changes: u64,
     /// Merges paid by updaters that came to the limit.
     pub updater_merges: u64,
     /// Most operations executed in one merge paid by an updater: one that came to the limit, or needed another object's place.

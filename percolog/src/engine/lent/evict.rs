@@ -58,7 +58,10 @@ impl<S, Q: Queue<S>, E: Environment> Cache<S, Q, E> {
             let at = side.get().hand % table.places.len();
             side.get().hand = at + 1;
             drop(side);
-            let mut held = table.places[at].lock();
+            let Some(place) = table.places.made(at) else {
+                continue;
+            };
+            let mut held = place.lock();
             if let Some(tag) = held.get().tag {
                 // SAFETY: it is the tag of a place that we have locked.
                 let Some(eviction) = (unsafe { Eviction::begin(tag) }) else {
@@ -66,7 +69,7 @@ impl<S, Q: Queue<S>, E: Environment> Cache<S, Q, E> {
                 };
                 drop(held);
                 self.evict(eviction);
-                held = table.places[at].lock();
+                held = place.lock();
             }
             if held.get().tag.is_some() {
                 continue;

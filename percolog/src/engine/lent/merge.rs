@@ -1,6 +1,6 @@
 //! How updates come together.
 
-use super::cache::{Batch, Cache};
+use super::cache::{Batch, Cache, Locked, Place, Table};
 use super::core_set::CoreSet;
 use super::object::Lent;
 use crate::cpu::{CoreId, Environment};
@@ -11,7 +11,9 @@ use crate::engine::limits::OnDrop;
 use crate::engine::queue::Queue;
 use crate::engine::slots::{Origin, Stamps};
 use crate::engine::stats::Drained;
+use crate::sync::held;
 use alloc::vec::Vec;
+use core::mem;
 use core::ptr::NonNull;
 
 /// A thread inside an object, alone, without a guard: gives the object back when dropped.
@@ -22,6 +24,9 @@ impl Drop for Inside<'_> {
         self.0.leave_exclusive();
     }
 }
+
+/// A slot's table, and an object's place in it.
+type Here<'a, S, Q> = (&'a Table<S, Q>, &'a Locked<Place<S, Q>>);
 
 /// An object that is closed: opened when dropped.
 struct Closed<'a, S>(&'a Lent<S>);
@@ -111,11 +116,12 @@ impl<S, Q: Queue<S>, E: Environment> Cache<S, Q, E> {
         let Some(batch) = &mut taken.batch else {
             unreachable!("put there a moment ago")
         };
-        let mut latest = 0;
+        let (mut latest, mut absorbed) = (0, 0);
         let threshold = self.options.objects.first_threshold();
         // Who is in the set has a table, which `end` therefore covers.
         set.each(self.slots.end(), |slot| {
-            let Some(table) = self.slots.touched(CoreId::new(slot as u32)) else {
+            // A slot that may be in the set need not be.
+            let Some((table, place)) = self.made(slot, object) else {
                 return;
             };
             if batch.queues.len() == batch.used {
@@ -124,13 +130,14 @@ impl<S, Q: Queue<S>, E: Environment> Cache<S, Q, E> {
             let empty = &mut batch.queues[batch.used];
             // Dropped without a lock.
             let mut excess = None;
-            let mut held = table.places[self.place(object)].lock();
+            let mut held = place.lock();
             let place = held.get();
             let taken = if place.tag == Some(object.tag()) {
                 place.tag = None;
                 place.queue.as_mut().map(|here| {
                     here.queue.exchange(empty);
                     here.set_threshold(threshold);
+                    absorbed += here.take_absorbed();
                     here.latest
                 })
             } else {
@@ -140,6 +147,7 @@ impl<S, Q: Queue<S>, E: Environment> Cache<S, Q, E> {
                 aside.map(|mut here| {
                     here.queue.exchange(empty);
                     here.set_threshold(threshold);
+                    absorbed += here.take_absorbed();
                     let latest = here.latest;
                     excess = side.get().put_back(here, self.options.queues);
                     latest
@@ -158,6 +166,7 @@ impl<S, Q: Queue<S>, E: Environment> Cache<S, Q, E> {
         if latest > self.stamp() {
             self.disorder(latest);
         }
+        batch.absorbed = absorbed;
         // Who waits with a full queue has none now, and need not wait for the operations to be executed.
         object.gate.lock.let_updaters_go();
         taken
@@ -179,13 +188,16 @@ impl<S, Q: Queue<S>, E: Environment> Cache<S, Q, E> {
         let Batch {
             queues,
             used,
+            absorbed: absorbed_before,
             scratch,
         } = batch;
         let queues = &mut queues[..*used];
         if prepare {
+            let before = mem::take(absorbed_before);
+            self.was_merged(object, work.length as u64 + before, queues.len());
             Q::prepare(queues, scratch);
             let left = queues.iter().map(Q::len).sum::<usize>();
-            let absorbed = (work.length - left) as u64;
+            let absorbed = before + (work.length - left) as u64;
             work.length = left;
             self.charge(|bill| {
                 bill.merges += 1;
@@ -215,7 +227,7 @@ impl<S, Q: Queue<S>, E: Environment> Cache<S, Q, E> {
     }
 
     /// Keeps operations for later: before those of the object that are kept already, or behind them.
-    fn leave_unfinished(&self, object: &Lent<S>, batch: Batch<S, Q>, before: bool) {
+    pub(super) fn leave_unfinished(&self, object: &Lent<S>, batch: Batch<S, Q>, before: bool) {
         object.set_unfinished(true);
         let mut held = self.unfinished.lock();
         let all = held.get();
@@ -284,15 +296,21 @@ impl<S, Q: Queue<S>, E: Environment> Cache<S, Q, E> {
         drained
     }
 
+    /// The slot's table, and the object's place in it, if that has been made.
+    fn made(&self, slot: usize, object: &Lent<S>) -> Option<Here<'_, S, Q>> {
+        let table = self.slots.touched(CoreId::new(slot as u32))?;
+        Some((table, table.places.made(self.place(object))?))
+    }
+
     /// How many operations of the object are queued and not yet executed. Locks the object's place on each slot that has
     /// a queue of its, for a moment.
     pub(crate) fn pending(&self, object: &Lent<S>) -> usize {
         let mut pending = 0;
         object.slots().each(self.slots.end(), |slot| {
-            let Some(table) = self.slots.touched(CoreId::new(slot as u32)) else {
+            let Some((table, place)) = self.made(slot, object) else {
                 return;
             };
-            let mut held = table.places[self.place(object)].lock();
+            let mut held = place.lock();
             let place = held.get();
             if place.tag == Some(object.tag()) {
                 pending += place.queue.as_ref().map_or(0, |here| here.queue.len());
@@ -340,7 +358,7 @@ impl<S, Q: Queue<S>, E: Environment> Cache<S, Q, E> {
         if !poisoned {
             self.merge(object, usize::MAX);
         }
-        core::mem::forget(inside);
+        mem::forget(inside);
         // SAFETY: the object is held, and the guard gives it back.
         let guard = object
             .state
@@ -352,6 +370,8 @@ impl<S, Q: Queue<S>, E: Environment> Cache<S, Q, E> {
         }
     }
 
+    /// Put where it is called, as for objects that own their queues.
+    #[inline(always)]
     pub(crate) fn read<'a>(
         &self,
         object: &'a Lent<S>,
@@ -360,13 +380,43 @@ impl<S, Q: Queue<S>, E: Environment> Cache<S, Q, E> {
     where
         S: Sync,
     {
-        let door = object.gate.enter_shared(None, wait)?;
+        // Who holds any object may hold this one.
+        if held::any() {
+            return self.read_slowly(object, wait, false);
+        }
+        if !object.gate.lock.try_shared_at_once() {
+            return self.read_slowly(object, wait, true);
+        }
+        let door = object.gate.shared_door(None);
+        if object.is_whole() {
+            // SAFETY: we went through the door for shared use.
+            return Ok(unsafe { object.guard(door) });
+        }
+        door.leave_shared(None);
+        self.read_slowly(object, wait, false)
+    }
+
+    /// `met`: there were others at the lock.
+    #[cold]
+    #[inline(never)]
+    fn read_slowly<'a>(
+        &self,
+        object: &'a Lent<S>,
+        wait: Wait,
+        met: bool,
+    ) -> Result<ReadGuard<'a, S>, SynchronizeError<ReadGuard<'a, S>>>
+    where
+        S: Sync,
+    {
+        let door = if met && object.gate.lock.shared_at_once_soon() {
+            object.gate.shared_door(None)
+        } else {
+            object.gate.enter_shared(None, wait)?
+        };
         let (clean, poisoned) = (object.is_clean(), object.is_poisoned());
         if clean || poisoned {
-            // SAFETY: we went through the door for shared use, and the state is only read through the pointer.
-            let guard = object.state.with(|state| unsafe {
-                ReadGuard::new(door, None, NonNull::new_unchecked(state.cast_mut()))
-            });
+            // SAFETY: we went through the door for shared use.
+            let guard = unsafe { object.guard(door) };
             return if poisoned {
                 Err(SynchronizeError::Poisoned(guard))
             } else {

@@ -21,6 +21,14 @@
 //! not, because there is a reader, or because this thread is that reader, the queue is set aside, and
 //! whoever merges the object next finds it there. So an update never waits for an unrelated object.
 //!
+//! # What an object that is not contended has
+//!
+//! Its state, eight bytes, and no queue: an update takes the object's lock if that is free, and executes its operation in place, once what is
+//! in queues has been. An update that finds the lock taken waits for a moment, as in objects that own their queues. Where that
+//! happens often the object is made *deferring* (a bit beside the set): its updates are queued without a look at the lock, in queues that the cache
+//! lends; merges that find little in them make it eager again. What is executed at once overtakes nothing: an update that has returned
+//! and is in a queue has its slot in the set, where whoever has the lock sees it.
+//!
 //! # Why the cut is consistent
 //!
 //! A merge first *closes* the object: one exchange on the word that has the set in it. While an object is
@@ -49,11 +57,13 @@
 mod append;
 mod cache;
 mod core_set;
+mod eager;
 mod evict;
 mod merge;
 #[cfg(all(test, percolog_loom))]
 mod models;
 mod object;
+mod places;
 
 pub use cache::LogCacheStats;
 pub(crate) use cache::{Cache, CacheOptions};

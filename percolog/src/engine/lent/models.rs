@@ -4,8 +4,8 @@
 //! the engine cannot see either; and the hash of addresses.
 
 use super::cache::{Cache, CacheOptions};
-use super::object::Lent;
-use crate::engine::limits::{OnDrop, Options};
+use super::object::{DEFERS, Lent};
+use crate::engine::limits::{Mode, OnDrop, Options};
 use crate::engine::models::{Note, Notes, PATIENT, Pad, Scripted, Watched, bind, explore, join};
 use crate::sync::atomic::{AtomicUsize, Ordering};
 use alloc::vec::Vec;
@@ -28,7 +28,7 @@ impl Drop for Page {
         object.get_mut().look(|_| ());
         // SAFETY: nobody writes it any more: loom looks.
         let flags = unsafe { object.gate.flags.unsync_load() };
-        assert_eq!(flags, 0);
+        assert_eq!(flags & !DEFERS, 0);
         assert!(self.shelf.has_no_tag(&self.object));
     }
 }
@@ -36,12 +36,21 @@ impl Drop for Page {
 impl Shelf {
     fn has_no_tag(&self, object: &Lent<Notes>) -> bool {
         self.slots.iter().all(|(_, table)| {
-            let tag = table.places[0].lock().get().tag;
+            let tag = table
+                .places
+                .made(0)
+                .and_then(|place| place.lock().get().tag);
             let mut side = table.side.lock();
             tag != Some(object.tag()) && side.get().take(object).is_none()
         })
     }
 }
+
+/// As for the tests of what is queued.
+const DEFERRING: Options = Options {
+    mode: Mode::Deferring,
+    ..Options::DEFAULT
+};
 
 fn shelf(objects: Options) -> Arc<Shelf> {
     bind(0, 0);
@@ -90,7 +99,7 @@ fn spawn_on<R: 'static>(
 #[test]
 fn a_reader_is_shown_what_finished_before() {
     explore(|| {
-        let page = page(&shelf(Options::DEFAULT));
+        let page = page(&shelf(DEFERRING));
         let finished = Arc::new(AtomicUsize::new(0));
         let updater = spawn_on(1, &page, {
             let finished = finished.clone();
@@ -118,7 +127,7 @@ fn a_reader_is_shown_what_finished_before() {
 fn no_effect_without_its_cause_when_a_thread_moves() {
     for dirty in [&[][..], &[0], &[1], &[0, 1]] {
         explore(move || {
-            let page = page(&shelf(Options::DEFAULT));
+            let page = page(&shelf(DEFERRING));
             for slot in dirty {
                 bind(*slot, 0);
                 page.note(9);
@@ -145,7 +154,7 @@ fn no_effect_without_its_cause_when_a_thread_moves() {
 #[test]
 fn taking_back_against_reading() {
     explore(|| {
-        let shelf = shelf(Options::DEFAULT);
+        let shelf = shelf(DEFERRING);
         let (one, other) = (page(&shelf), page(&shelf));
         one.note(1);
         let updater = spawn_on(0, &other, |other| other.note(2));
@@ -160,7 +169,7 @@ fn taking_back_against_reading() {
 #[test]
 fn taking_back_against_taking_back() {
     explore(|| {
-        let shelf = shelf(Options::DEFAULT);
+        let shelf = shelf(DEFERRING);
         let (one, other) = (page(&shelf), page(&shelf));
         let updaters = [(&one, 1), (&other, 2)]
             .map(|(page, note)| spawn_on(0, page, move |page| page.note(note)));
@@ -173,7 +182,7 @@ fn taking_back_against_taking_back() {
 #[test]
 fn a_queue_that_was_set_aside_comes_back_or_is_merged() {
     explore(|| {
-        let shelf = shelf(Options::DEFAULT);
+        let shelf = shelf(DEFERRING);
         let (one, other) = (page(&shelf), page(&shelf));
         let guard = shelf.synchronize(&one.object, PATIENT);
         one.note(1);
@@ -199,7 +208,7 @@ fn destruction_against_taking_back() {
         explore(move || {
             let shelf = shelf(Options {
                 on_drop,
-                ..Options::DEFAULT
+                ..DEFERRING
             });
             let (one, other) = (page(&shelf), page(&shelf));
             one.note(1);
@@ -213,4 +222,62 @@ fn destruction_against_taking_back() {
             assert_eq!(other.shown(), [2]);
         });
     }
+}
+
+/// A thread queues while another one reads, so that its operation may be appended; who learns that it has returned queues another one, which is
+/// never executed before. So it is, too, where the object is made deferring, or eager, meanwhile.
+#[test]
+fn an_update_at_once_overtakes_nothing() {
+    for (defers, switches) in [(false, false), (false, true), (true, true)] {
+        explore(move || {
+            let page = page(&shelf(Options::DEFAULT));
+            page.object.set_defers(defers);
+            let finished = Arc::new(AtomicUsize::new(0));
+            let first = spawn_on(1, &page, {
+                let finished = finished.clone();
+                move |page| {
+                    page.note(1);
+                    finished.store(1, Ordering::Release);
+                }
+            });
+            let other = spawn_on(2, &page, move |page| {
+                let guard = page.shelf.synchronize(&page.object, PATIENT);
+                if switches {
+                    page.object.set_defers(!defers);
+                }
+                drop(guard);
+            });
+            let before = finished.load(Ordering::Acquire) == 1;
+            page.note(2);
+            let shown = page.shown();
+            assert!(shown.contains(&2) && (!before || shown == [1, 2]));
+            join(first);
+            join(other);
+            let mut all = page.shown();
+            assert_eq!(all[..shown.len()], shown);
+            all.sort_unstable();
+            assert_eq!(all, [1, 2]);
+        });
+    }
+}
+
+/// An update needs a place that an object has which is updated at once just then.
+#[test]
+fn taking_back_against_an_update_at_once() {
+    explore(|| {
+        let shelf = shelf(Options::DEFAULT);
+        let (one, other) = (page(&shelf), page(&shelf));
+        // In a queue, although the object is eager: somebody had it.
+        let guard = shelf.synchronize(&one.object, PATIENT);
+        one.note(1);
+        drop(guard);
+        other.object.set_defers(true);
+        let updaters = [(&one, 2), (&other, 3)]
+            .map(|(page, note)| spawn_on(0, page, move |page| page.note(note)));
+        updaters.into_iter().for_each(join);
+        assert_eq!(
+            (one.shown(), other.shown()),
+            ([1, 2].to_vec(), [3].to_vec())
+        );
+    });
 }

@@ -4,6 +4,7 @@ use super::core_set::{self, CoreSet};
 use crate::cpu::CoreId;
 use crate::engine::contained;
 use crate::engine::gate::{Door, Gate, POISONED};
+use crate::engine::guard::ReadGuard;
 use crate::sync::atomic::Ordering;
 use crate::sync::held::{self, Name};
 use crate::sync::{Backoff, UnsafeCell, const_fn};
@@ -16,8 +17,10 @@ const UNFINISHED: u32 = 1 << 30;
 const CLOSED: u32 = 1 << 29;
 /// A thread that needed a place merges the object, and has no claim on it: the owner waits for it.
 const EVICTING: u32 = 1 << 28;
+/// Updates are queued; see [`eager`](super::eager). For who holds the lock exact, a hint for others.
+pub(super) const DEFERS: u32 = 1 << 27;
 
-const _: () = assert!((POISONED | UNFINISHED | CLOSED | EVICTING) & core_set::BITS == 0);
+const _: () = assert!((POISONED | UNFINISHED | CLOSED | EVICTING | DEFERS) & core_set::BITS == 0);
 
 /// A state, and which slots have a queue of updates to it.
 ///
@@ -65,6 +68,21 @@ impl<S> Lent<S> {
         ptr::from_ref(self).addr()
     }
 
+    /// A guard for a thread that shares the object.
+    ///
+    /// # Safety
+    /// It came in through the door for shared use.
+    #[inline(always)]
+    pub(super) unsafe fn guard<'a>(&'a self, door: Door<'a>) -> ReadGuard<'a, S>
+    where
+        S: Sync,
+    {
+        // SAFETY: by the caller; the state is only read through the pointer, and a cell has an address.
+        self.state.with(|state| unsafe {
+            ReadGuard::new(door, None, NonNull::new_unchecked(state.cast_mut()))
+        })
+    }
+
     pub(super) fn door(&self) -> Door<'_> {
         self.gate.door(None)
     }
@@ -74,6 +92,30 @@ impl<S> Lent<S> {
         // Relaxed: the setting of a flag that must be seen happened before this call.
         let flags = self.gate.flags.load(Ordering::Relaxed);
         flags & UNFINISHED == 0 && CoreSet::of(flags).is_empty()
+    }
+
+    /// Whether the state is all there is, and in order: for who has the lock.
+    #[inline(always)]
+    pub(super) fn is_whole(&self) -> bool {
+        // Relaxed: as in `is_clean`.
+        self.gate.flags.load(Ordering::Relaxed) & (POISONED | UNFINISHED | core_set::BITS) == 0
+    }
+
+    /// Whether updates are queued, and not executed.
+    #[inline(always)]
+    pub(super) fn defers(&self) -> bool {
+        // Relaxed: nothing follows from it but what is tried first.
+        self.gate.flags.load(Ordering::Relaxed) & DEFERS != 0
+    }
+
+    /// For the exclusive holder of the lock. Whether it was not so before.
+    pub(super) fn set_defers(&self, defers: bool) -> bool {
+        let before = if defers {
+            self.gate.flags.fetch_or(DEFERS, Ordering::Relaxed)
+        } else {
+            self.gate.flags.fetch_and(!DEFERS, Ordering::Relaxed)
+        };
+        (before & DEFERS != 0) != defers
     }
 
     /// The slots that have a queue of the object's, and perhaps others.

@@ -62,7 +62,12 @@ unsafe impl Cached<Vec<u32>, Stopping> for Push {
     fn cache() -> &'static LogCache<Vec<u32>, Self, Stopping> {
         static CACHE: LogCache<Vec<u32>, Push, Stopping> = LogCacheBuilder::new()
             .places(1)
-            .objects(LoggedBuilder::new().limit(LIMIT).policy(Policy::Full))
+            .objects(
+                LoggedBuilder::new()
+                    .mode(percolog::oplog::Mode::Deferring)
+                    .limit(LIMIT)
+                    .policy(Policy::Full),
+            )
             .build_in(Stopping {
                 now: AtomicU64::new(1),
             });

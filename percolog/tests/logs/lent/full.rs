@@ -26,7 +26,12 @@ impl Operation<usize> for Step {
 unsafe impl Cached<usize> for Step {
     fn cache() -> &'static LogCache<usize, Self> {
         static CACHE: LogCache<usize, Step> = LogCacheBuilder::new()
-            .objects(LoggedBuilder::new().limit(4).hard_limit(4))
+            .objects(
+                LoggedBuilder::new()
+                    .mode(percolog::oplog::Mode::Deferring)
+                    .limit(4)
+                    .hard_limit(4),
+            )
             .build();
         &CACHE
     }

@@ -2,6 +2,7 @@
 
 use crate::common::machine::Machine;
 use percolog::cpu::CoreId;
+use percolog::oplog::{LogCacheBuilder, LoggedBuilder, Mode};
 use percolog::testing::Environment;
 use std::sync::{Arc, Mutex, OnceLock};
 
@@ -58,7 +59,7 @@ macro_rules! kind {
     ($name:ident, $environment:ident, $builder:expr) => {
         pub(crate) mod $name {
             #[allow(unused_imports, reason = "for some kinds")]
-            use crate::lent::kinds::{Moved, Note, Notes};
+            use crate::lent::kinds::{Moved, Note, Notes, deferring};
             #[allow(unused_imports, reason = "for some kinds")]
             use percolog::oplog::{
                 Cached, Lent, LogCache, LogCacheBuilder, LoggedBuilder, OnDrop, Operation, Policy,
@@ -95,6 +96,11 @@ macro_rules! kind {
     };
 }
 pub(crate) use kind;
+
+/// A cache whose objects' updates are always queued.
+pub(crate) const fn deferring() -> LogCacheBuilder {
+    LogCacheBuilder::new().objects(LoggedBuilder::new().mode(Mode::Deferring))
+}
 
 /// An environment.
 pub(crate) fn make<E: Made>() -> E {

@@ -2,6 +2,7 @@
 #![cfg(not(percolog_loom))]
 
 mod busy;
+mod eager;
 mod full;
 mod kinds;
 mod programs;

@@ -8,23 +8,47 @@ use proptest::prelude::*;
 use std::mem;
 use std::pin::Pin;
 
-kind!(one_place, Moved, LogCacheBuilder::new().places(1));
-kind!(two_places, Moved, LogCacheBuilder::new().places(2).logs(1));
+kind!(one_place, Moved, deferring().places(1));
+kind!(two_places, Moved, deferring().places(2).logs(1));
+kind!(adaptive, Moved, LogCacheBuilder::new().places(2).logs(1));
 kind!(
     few_logs,
     Moved,
-    LogCacheBuilder::new()
-        .places(64)
-        .logs(2)
-        .objects(LoggedBuilder::new().limit(3).hard_limit(5))
+    LogCacheBuilder::new().places(64).logs(2).objects(
+        LoggedBuilder::new()
+            .mode(percolog::oplog::Mode::Deferring)
+            .limit(3)
+            .hard_limit(5)
+    )
 );
 kind!(
     growing,
     Moved,
-    LogCacheBuilder::new()
-        .places(4)
-        .logs(3)
-        .objects(LoggedBuilder::new().policy(Policy::Grow))
+    LogCacheBuilder::new().places(4).logs(3).objects(
+        LoggedBuilder::new()
+            .mode(percolog::oplog::Mode::Deferring)
+            .policy(Policy::Grow)
+    )
+);
+kind!(
+    eager,
+    Moved,
+    LogCacheBuilder::new().places(2).logs(2).objects(
+        LoggedBuilder::new()
+            .mode(percolog::oplog::Mode::Eager)
+            .limit(3)
+            .hard_limit(5)
+    )
+);
+kind!(
+    restless,
+    Moved,
+    LogCacheBuilder::new().places(4).logs(3).objects(
+        LoggedBuilder::new()
+            .mode(percolog::oplog::Mode::Restless)
+            .limit(3)
+            .hard_limit(5)
+    )
 );
 
 const OBJECTS: usize = 6;
@@ -189,4 +213,7 @@ programs! {
     one_log_shows_what_vectors_would: two_places,
     few_logs_and_small_limits_show_what_vectors_would: few_logs,
     logs_that_grow_show_what_vectors_would: growing,
+    objects_that_adapt_show_what_vectors_would: adaptive,
+    eager_objects_show_what_vectors_would: eager,
+    objects_that_change_at_random_show_what_vectors_would: restless,
 }

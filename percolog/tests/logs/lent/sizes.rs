@@ -3,9 +3,9 @@
 use crate::lent::kinds::{Note, kind};
 use percolog::oplog::{Lent, Operation};
 
-kind!(small, Native, LogCacheBuilder::new().places(16).logs(8));
-kind!(apart, Native, LogCacheBuilder::new().places(16));
-kind!(alone, Native, LogCacheBuilder::new().places(1));
+kind!(small, Native, deferring().places(16).logs(8));
+kind!(apart, Native, deferring().places(16));
+kind!(alone, Native, deferring().places(1));
 
 struct Bytes<const N: usize>(#[allow(dead_code, reason = "only its size matters")] [u64; N]);
 

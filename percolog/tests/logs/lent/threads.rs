@@ -9,7 +9,7 @@ use std::pin::Pin;
 use std::sync::{Mutex, RwLock};
 use std::thread;
 
-kind!(mortal, Native, LogCacheBuilder::new().places(2));
+kind!(mortal, Native, deferring().places(2));
 
 #[test]
 fn threads_that_end_lose_nothing() {
@@ -44,7 +44,12 @@ percolog::log_cache!(
     percolog::oplog::LogCacheBuilder::new()
         .places(4)
         .logs(3)
-        .objects(percolog::oplog::LoggedBuilder::new().limit(4).hard_limit(6))
+        .objects(
+            percolog::oplog::LoggedBuilder::new()
+                .mode(percolog::oplog::Mode::Restless)
+                .limit(4)
+                .hard_limit(6)
+        )
 );
 
 const OBJECTS: usize = 12;
@@ -124,10 +129,12 @@ fn sums_stay_right_while_objects_come_and_go() {
 kind!(
     wandering,
     Moved,
-    LogCacheBuilder::new()
-        .places(2)
-        .logs(2)
-        .objects(LoggedBuilder::new().limit(3).hard_limit(6))
+    LogCacheBuilder::new().places(2).logs(2).objects(
+        LoggedBuilder::new()
+            .mode(percolog::oplog::Mode::Restless)
+            .limit(3)
+            .hard_limit(6)
+    )
 );
 
 /// Each thread's numbers stay in order, whichever slots it was moved to and whatever pushed its logs out.

@@ -10,19 +10,21 @@ use std::sync::mpsc;
 use std::sync::{Arc, OnceLock};
 use std::thread;
 
-kind!(held_here, Native, LogCacheBuilder::new().places(1));
-kind!(held_there, Native, LogCacheBuilder::new().places(1));
-kind!(everywhere, Moved, LogCacheBuilder::new().places(1));
-kind!(panicking, Native, LogCacheBuilder::new().places(1));
-kind!(dropped, Native, LogCacheBuilder::new().places(4));
+kind!(held_here, Native, deferring().places(1));
+kind!(held_there, Native, deferring().places(1));
+kind!(everywhere, Moved, deferring().places(1));
+kind!(panicking, Native, deferring().places(1));
+kind!(dropped, Native, deferring().places(4));
 kind!(
     discarded,
     Native,
-    LogCacheBuilder::new()
-        .places(4)
-        .objects(LoggedBuilder::new().on_drop(OnDrop::Discard))
+    LogCacheBuilder::new().places(4).objects(
+        LoggedBuilder::new()
+            .mode(percolog::oplog::Mode::Deferring)
+            .on_drop(OnDrop::Discard)
+    )
 );
-kind!(leaked, Native, LogCacheBuilder::new().places(1));
+kind!(leaked, Native, deferring().places(1));
 
 #[test]
 fn a_thread_pushes_what_it_holds_aside() {
@@ -191,11 +193,7 @@ impl Operation<Vec<usize>> for Pass {
     }
 }
 
-percolog::log_cache!(
-    Vec<usize>,
-    Pass,
-    percolog::oplog::LogCacheBuilder::new().places(1)
-);
+percolog::log_cache!(Vec<usize>, Pass, crate::lent::kinds::deferring().places(1));
 
 #[test]
 fn operations_that_are_executed_may_push_others_out() {
@@ -239,7 +237,9 @@ unsafe impl Cached<u8> for Nosy {
         static CACHE: LogCache<u8, Nosy> = percolog::oplog::LogCacheBuilder::new()
             .places(1)
             .objects(
-                percolog::oplog::LoggedBuilder::new().on_drop(percolog::oplog::OnDrop::Discard),
+                percolog::oplog::LoggedBuilder::new()
+                    .mode(percolog::oplog::Mode::Deferring)
+                    .on_drop(percolog::oplog::OnDrop::Discard),
             )
             .build();
         &CACHE
@@ -260,7 +260,7 @@ fn what_is_dropped_may_come_back() {
     assert_eq!(*other.synchronize(), 2);
 }
 
-kind!(left_twice, Native, LogCacheBuilder::new().places(1));
+kind!(left_twice, Native, deferring().places(1));
 
 /// What a panic leaves of the first of two parts stays the first.
 #[test]
@@ -301,7 +301,7 @@ fn what_is_left_twice_stays_in_order() {
     assert_eq!(one.synchronize().all, [1, 2, 3, 10, 4, 5, 6, 7, 8, 9]);
 }
 
-kind!(timed, Native, LogCacheBuilder::new().places(4));
+kind!(timed, Native, deferring().places(4));
 
 #[test]
 fn a_timer_drains_what_is_pinned() {
@@ -322,7 +322,7 @@ fn a_timer_drains_what_is_pinned() {
 }
 
 #[cfg(percolog_origin)]
-kind!(blamed, Native, LogCacheBuilder::new().places(1));
+kind!(blamed, Native, deferring().places(1));
 
 #[test]
 #[cfg(percolog_origin)]
