@@ -120,7 +120,7 @@ impl<S, Q: Queue<S>, E: Environment> Object<S, Q, E> {
                 return false;
             }
             // Before the marks are looked at. Acquire pairs with the Release in `announce`.
-            if self.options.mode != Mode::Restless {
+            if self.options.mode != Mode::Restless || self.mode.is_biased() {
                 flags.fetch_and(!DIRTY, Ordering::Acquire);
                 // Pairs with the fence in `announce`: a thread that has found the flag set has set its mark before.
                 fence(Ordering::SeqCst);
@@ -319,6 +319,9 @@ impl<S, Q: Queue<S>, E: Environment> Object<S, Q, E> {
     pub(super) fn merge(&self, merged: &mut Merged<S, Q>) -> usize {
         if self.options.mode == Mode::Restless && merged.learner.flips() {
             self.change_mode(ModeReason::Fixed);
+            if self.mode.is_eager() && merged.learner.flips() {
+                self.mode.bias(&self.center.gate);
+            }
         }
         let mut executed = 0;
         if merged.unapplied {

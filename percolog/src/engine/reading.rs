@@ -288,6 +288,13 @@ impl<S, Q: Queue<S>, E: Environment> Object<S, Q, E> {
         let reading = &self.center.reading;
         let writers = reading.writers.load(Ordering::Relaxed).wrapping_add(1);
         reading.writers.store(writers, Ordering::Relaxed);
+        if self.options.mode == Mode::Restless {
+            if writers.is_multiple_of(2) {
+                self.mode.end_bias(&self.center.gate);
+                self.center.leave_unfinished();
+            }
+            return;
+        }
         if self.options.mode != Mode::Adaptive || !writers.is_multiple_of(WRITERS) {
             return;
         }
