@@ -33,6 +33,7 @@
 //! Wang et al., *Parallel Sections: Scaling System-Level Data-Structures*, §2.2 (observe, modify, delete), §5.2 (caches).
 
 pub mod cache;
+pub mod channel;
 pub mod event_queue;
 // Under loom there are no sections to read views in.
 mod lru;
@@ -48,6 +49,7 @@ mod table_cache;
 pub use crate::hash::{DefaultHashBuilder, DefaultHasher};
 #[cfg(not(percolog_loom))]
 pub use cache::calls::Cache;
+
 pub use event_queue::queue::EventQueue;
 pub use lru::{Lru, LruBuilder};
 #[cfg(not(percolog_loom))]

@@ -39,6 +39,15 @@ impl<T> Isolated<T> {
     pub(crate) fn into_inner(self) -> T {
         self.value
     }
+
+    /// Where the value is in memory that is to become this, for values that are made in place.
+    ///
+    /// # Safety
+    /// The memory is in bounds of one allocation.
+    pub(crate) const unsafe fn value_in(isolated: *mut Self) -> *mut T {
+        // SAFETY: in bounds, by the caller; nothing is read.
+        unsafe { &raw mut (*isolated).value }
+    }
 }
 
 #[cfg(feature = "alloc")]

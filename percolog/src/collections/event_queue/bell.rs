@@ -16,20 +16,20 @@ const ASLEEP: u32 = 1;
 
 /// A word that one consumer sleeps on.
 #[derive(Debug)]
-pub(super) struct Bell {
+pub(crate) struct Bell {
     word: ParkingWord,
 }
 
 impl Bell {
     const_fn! {
-        pub(super) const fn new() -> Self {
+        pub(crate) const fn new() -> Self {
             Self { word: ParkingWord::new(AWAKE) }
         }
     }
 
     /// Wakes whoever sleeps. What the caller has stored before is seen by who goes to sleep after this.
     #[inline(always)]
-    pub(super) fn ring(&self) {
+    pub(crate) fn ring(&self) {
         // Pairs with the heavy barrier in `sleep`: either the load below sees `ASLEEP`, or the look in `sleep` sees what
         // the caller has stored.
         barrier::light(barrier::mode());
@@ -50,7 +50,7 @@ impl Bell {
     /// Sleeps until the bell rings or the deadline passes, unless `look` finds something. May return early.
     ///
     /// Returns `false` when the deadline has passed.
-    pub(super) fn sleep(&self, deadline: Option<Instant>, look: impl FnOnce() -> bool) -> bool {
+    pub(crate) fn sleep(&self, deadline: Option<Instant>, look: impl FnOnce() -> bool) -> bool {
         let mut backoff = Backoff::new();
         // Relaxed: ordered by the barrier.
         self.word.store(ASLEEP, Ordering::Relaxed);

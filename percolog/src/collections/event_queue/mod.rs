@@ -71,11 +71,11 @@
 use crate::collections::EventQueue;
 
 #[cfg(feature = "std")]
-mod bell;
+pub(super) mod bell;
 mod consumer;
 #[cfg(all(test, percolog_loom))]
 mod models;
-mod pace;
+pub(super) mod pace;
 pub(super) mod queue;
 mod waiting;
 

@@ -10,7 +10,7 @@ use crate::sync::Backoff;
 /// bring few, but more than one, producers are evidently running, and the next look pauses first, for longer each time: up to some sixty
 /// pauses of the processor, a microsecond or two. An event that comes alone is never kept waiting by that more than once.
 #[derive(Debug)]
-pub(super) struct Pace {
+pub(crate) struct Pace {
     steps: u32,
 }
 
@@ -21,12 +21,12 @@ const ENOUGH: usize = 64;
 const STEPS: u32 = 6;
 
 impl Pace {
-    pub(super) const fn new() -> Self {
+    pub(crate) const fn new() -> Self {
         Self { steps: 0 }
     }
 
     /// A look has brought so many.
-    pub(super) fn learn(&mut self, brought: usize) {
+    pub(crate) fn learn(&mut self, brought: usize) {
         self.steps = match brought {
             0 | 1 => 0,
             _ if brought < ENOUGH => (self.steps + 1).min(STEPS),
@@ -37,7 +37,7 @@ impl Pace {
 
     /// Pauses before the next look.
     #[cfg(feature = "std")]
-    pub(super) fn wait(&self) {
+    pub(crate) fn wait(&self) {
         let mut backoff = Backoff::new();
         for _ in 0..self.steps {
             if backoff.is_spent() {
