@@ -20,11 +20,17 @@ pub trait Channel: Sync + Sized {
     /// How tables call it.
     const NAME: &'static str;
 
+    /// What a thread that sends has of its own.
+    type Sender;
+
     /// With no events in it, and without a bound.
     fn new() -> Self;
 
+    /// For a thread that sends.
+    fn sender(&self) -> Self::Sender;
+
     /// Appends an event.
-    fn send(&self, event: u64);
+    fn send(&self, sender: &Self::Sender, event: u64);
 
     /// Calls `deliver` with events that have come, in order, and returns how many there were; waits a moment for the first if `wait`. Only
     /// one thread at a time calls this.
@@ -74,17 +80,19 @@ struct Duel<C> {
     pause: Duration,
 }
 
-/// A thread's number, and how many events it has produced.
-struct Worker {
+/// A thread's number, how many events it has produced, and what it sends them with.
+struct Worker<S> {
     thread: usize,
     produced: u64,
+    sender: S,
 }
 
 impl<C: Channel> Duel<C> {
-    fn produce(&self, worker: &mut Worker) {
+    fn produce(&self, worker: &mut Worker<C::Sender>) {
         let producer = (worker.thread as u64) << NUMBER_BITS;
         for _ in 0..BLOCK {
-            self.channel.send(producer | worker.produced);
+            self.channel
+                .send(&worker.sender, producer | worker.produced);
             worker.produced += 1;
         }
     }
@@ -108,17 +116,18 @@ impl<C: Channel> Duel<C> {
 }
 
 impl<C: Channel> Workload for Duel<C> {
-    type Worker = Worker;
+    type Worker = Worker<C::Sender>;
     type Left = (usize, u64);
 
-    fn worker(&self, thread: usize) -> Worker {
+    fn worker(&self, thread: usize) -> Worker<C::Sender> {
         Worker {
             thread,
             produced: 0,
+            sender: self.channel.sender(),
         }
     }
 
-    fn block(&self, worker: &mut Worker) -> u64 {
+    fn block(&self, worker: &mut Worker<C::Sender>) -> u64 {
         if self.delivered.len() == 1 {
             self.produce(worker);
             self.deliver(false);
@@ -144,7 +153,7 @@ impl<C: Channel> Workload for Duel<C> {
         BLOCK
     }
 
-    fn leave(&self, worker: Worker) -> (usize, u64) {
+    fn leave(&self, worker: Worker<C::Sender>) -> (usize, u64) {
         (worker.thread, worker.produced)
     }
 
@@ -169,13 +178,17 @@ impl<C: Channel> Workload for Duel<C> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::peers::{CrossbeamEvents, PercologEvents};
+    use crate::peers::{CrossbeamEvents, PercologChannel, PercologEvents};
 
     #[test]
     fn every_peer_delivers_what_is_produced_in_order() {
         for threads in [1, 2, 4] {
             let settings = Settings::new(threads, Duration::from_millis(2));
-            for run in [run::<PercologEvents>, run::<CrossbeamEvents>] {
+            for run in [
+                run::<PercologEvents>,
+                run::<PercologChannel>,
+                run::<CrossbeamEvents>,
+            ] {
                 let cell = run(settings).expect("every event is delivered, in order");
                 assert!(cell.operations >= BLOCK);
             }
@@ -187,12 +200,15 @@ mod tests {
 
     impl Channel for Backwards {
         const NAME: &'static str = "backwards";
+        type Sender = ();
 
         fn new() -> Self {
             Self(Mutex::default())
         }
 
-        fn send(&self, event: u64) {
+        fn sender(&self) {}
+
+        fn send(&self, (): &(), event: u64) {
             self.0.lock().expect("nothing panics").push(event);
         }
 

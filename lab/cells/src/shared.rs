@@ -12,8 +12,8 @@ use percolog_bench::in_use::{Load, Pattern};
 use percolog_bench::lifetimes::{self, AtOnce, Deferred, InRounds, Pace, Runaway};
 use percolog_bench::peers::{
     AtomicGauge, ContatoriGauge, CounterGauge, CrossbeamEvents, DashLabels, LongAdder, MutexFold,
-    MutexHistogram, PercologEvents, PercologHistogram, PercologLabels, RecorderHistogram,
-    ReducerFold, ReducerGauge, ReducerOfThree, ShardedLabels, SloppyGauge,
+    MutexHistogram, PercologChannel, PercologEvents, PercologHistogram, PercologLabels,
+    RecorderHistogram, ReducerFold, ReducerGauge, ReducerOfThree, ShardedLabels, SloppyGauge,
 };
 use percolog_bench::reducers;
 use percolog_bench::references::{clones_of_many, upgrades};
@@ -164,6 +164,7 @@ fn events(given: &mut Given) -> Result<Values, ProgramError> {
         "structure",
         &[
             ("percolog", events::run_pausing::<PercologEvents>),
+            ("percolog-channel", events::run_pausing::<PercologChannel>),
             ("crossbeam-channel", events::run_pausing::<CrossbeamEvents>),
         ],
     )?;

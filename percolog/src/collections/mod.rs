@@ -6,6 +6,7 @@
 //! | type | what it is | an update | a read |
 //! |---|---|---|---|
 //! | [`Cache`] | values by key, in so many bytes, with lifetimes; what was not used for long goes first | locks of its chain, and of its list if room is made | follows a chain in a section, and notes in its thread's own lines that it did |
+//! | [`channel`] | many senders, each in its own order, one receiver | an append to the sender's own queue | the receiver takes what each sender has sent |
 //! | [`EventQueue`] | many producers, one order, one live consumer | an append to the core's own log | the consumer takes all that has come |
 //! | `Snapshots` | what another structure showed last | that structure's own | wait-free, of a view that is stale by a bound |
 //! | [`Lru`] | the keys of a cache, in the order in which they were last used | an append, or nothing at all if the core has touched the key before | whoever evicts brings the logs together |
@@ -20,7 +21,7 @@
 //! **Invariant.** Nothing that stands on a log has an atomic or a lock of its own around its contents: contents change only as
 //! operations of the log, and what such a collection promises of order is what [`oplog`](crate::oplog) promises. (The one
 //! exception wakes threads that sleep, and carries no data.) Those that have answers to give at once stand on no log, and say why
-//! what they answer is true: in [`PerCoreList`] and [`TableCache`] each core's part has a lock that its own core takes; in [`Map`] and
+//! what they answer is true: in [`channel`] each sender has a queue with one producer and one consumer; in [`PerCoreList`] and [`TableCache`] each core's part has a lock that its own core takes; in [`Map`] and
 //! [`OrderedList`] ([`map`]) each entry has one, and lookups take none; nor do those of [`Cache`], whose locks are those of who
 //! changes it.
 //!

@@ -78,6 +78,13 @@ impl Backoff {
         // A model that spins first has many more interleavings, and no new ones that matter.
         cfg!(percolog_loom) || self.step >= PAUSES
     }
+
+    /// Whether the processor has been given away a few times as well: if the other side shares it, it has had its turn.
+    #[cfg(all(feature = "alloc", feature = "std"))]
+    pub(crate) fn has_yielded(&self) -> bool {
+        // As above.
+        cfg!(percolog_loom) || self.step >= PAUSES + 4
+    }
 }
 
 /// So many pauses, by their binary logarithm.

@@ -3,7 +3,7 @@
 #![cfg(not(percolog_loom))]
 
 use crate::{BYTES, CALLS, LIVE};
-use percolog::collections::{EventQueue, Registry, Set};
+use percolog::collections::{EventQueue, Registry, Set, channel};
 use percolog::cpu::{self, CoreId};
 use percolog::oplog::{
     Absorb, AddToken, Logged, LoggedBuilder, LoggedFn, Mode, Operation, RemoveToken, token_pair,
@@ -473,6 +473,28 @@ fn references_leave_nothing_when_their_value_is_gone() {
     (0..3).for_each(|_| round());
     let before = (LIVE.get(), BYTES.get());
     (0..10).for_each(|_| round());
+    assert_eq!((LIVE.get(), BYTES.get()), before);
+}
+
+/// A channel's segments go back to their sender, wherever in them a round begins; nothing is left in the end.
+#[test]
+fn a_channel_allocates_nothing_once_warm() {
+    let before = (LIVE.get(), BYTES.get());
+    for capacity in [400, usize::MAX] {
+        let (sender, mut receiver) = channel::bounded(capacity);
+        let other = sender.clone();
+        let mut round = || {
+            for number in 0..300u64 {
+                sender.send(number).expect("the receiver is there");
+                other.send(number).expect("the receiver is there");
+            }
+            assert_eq!(receiver.drain(drop), 600);
+        };
+        (0..4).for_each(|_| round());
+        assert_eq!(allocations(|| (0..50).for_each(|_| round())), 0);
+        drop((other, sender));
+        assert!(receiver.is_disconnected());
+    }
     assert_eq!((LIVE.get(), BYTES.get()), before);
 }
 

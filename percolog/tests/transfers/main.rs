@@ -34,7 +34,7 @@ use std::sync::{LazyLock, Once};
 
 use objects::{
     Absorbing, Channel, Counted, Events, Learning, Logs, PackedCounters, PackedQueues,
-    PackedSpares, PaddedCounters, PaddedQueues, Registered, Shared, Spared,
+    PackedSpares, PaddedCounters, PaddedQueues, Registered, Senders, Shared, Spared,
 };
 use percolog_sim::assert::{Assertion, Measured};
 use percolog_sim::run::Simulation;
@@ -221,6 +221,27 @@ fn events_after_a_read() {
     keeps(first_after_a_read::<Events>, AFTER_A_READ);
 }
 
+/// A sender that is not read asks for a segment with every 64th event, and then the allocator now and then has a line that another core had.
+#[test]
+fn senders_between_reads() {
+    keeps(between_reads::<Senders>, 0.01);
+}
+
+/// An event travels to the receiver, and its place back; 100 of them at a time, with the count of them.
+#[test]
+fn senders_sustained() {
+    keeps_on(
+        FEW_CORES,
+        sustained_for_readers::<Senders>,
+        2.0 * 8.0 / 64.0 + 0.1,
+    );
+}
+
+#[test]
+fn senders_after_a_read() {
+    keeps(first_after_a_read::<Senders>, AFTER_A_READ);
+}
+
 /// All who send write where the channel ends, and what they send lies beside what others do.
 #[test]
 fn channels_between_reads() {
@@ -354,6 +375,7 @@ fn every_workload_ends_with_all_its_updates() {
     all::<Learning>();
     all::<Absorbing>();
     all::<Events>();
+    all::<Senders>();
     all::<Channel>();
     all::<Registered>();
     all::<Counted>();

@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, AtomicUsize, Ordering}
 use std::sync::{Mutex, mpsc};
 
 use percolog::collections::event_queue::Delivery;
-use percolog::collections::{EventQueue, Registry};
+use percolog::collections::{EventQueue, Registry, channel};
 use percolog::counter::{Counter, SloppyCounter};
 use percolog::oplog::{Absorb, Logged, LoggedBuilder, Mode, Operation, RemoveToken, token_pair};
 
@@ -147,7 +147,38 @@ impl Shared for Events {
     }
 }
 
-/// `std::sync::mpsc::channel`: what programs have today where `EventQueue` would do.
+/// `channel::Sender::send`, with a sender for each thread.
+pub(crate) struct Senders {
+    /// Nobody but the thread locks its own.
+    senders: Vec<Padded<Mutex<channel::Sender<u64>>>>,
+    receiver: Padded<Mutex<(channel::Receiver<u64>, u64)>>,
+}
+
+impl Shared for Senders {
+    fn new(threads: usize) -> Self {
+        let (sender, receiver) = channel::unbounded();
+        Self {
+            senders: (0..threads)
+                .map(|_| Padded(Mutex::new(sender.clone())))
+                .collect(),
+            receiver: Padded(Mutex::new((receiver, 0))),
+        }
+    }
+
+    fn update(&self, thread: usize, number: u64) {
+        let sender = self.senders[thread].0.lock().expect("no sender panics");
+        sender.send(number).expect("the receiver is there");
+    }
+
+    fn read(&self) -> u64 {
+        let mut receiver = self.receiver.0.lock().expect("no reader panics");
+        let (receiver, received) = &mut *receiver;
+        *received += receiver.drain(drop) as u64;
+        *received
+    }
+}
+
+/// `std::sync::mpsc::channel`: what programs have today where `EventQueue` or `channel` would do.
 pub(crate) struct Channel {
     sender: mpsc::Sender<u64>,
     receiver: Mutex<mpsc::Receiver<u64>>,

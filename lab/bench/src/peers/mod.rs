@@ -23,7 +23,7 @@ pub use absorbing_set::{AbsorbingEdit, AbsorbingSet};
 pub use atomic::Atomic;
 pub use contatori::Contatori;
 pub use dash_set::Dash;
-pub use events::{CrossbeamEvents, PercologEvents};
+pub use events::{CrossbeamEvents, PercologChannel, PercologEvents};
 pub use folds::{MutexFold, ReducerFold, ReducerOfThree};
 pub use gauges::{Alone, AtomicGauge, ContatoriGauge, CounterGauge, ReducerGauge, SloppyGauge};
 pub use histograms::{MutexHistogram, PercologHistogram, RecorderHistogram};

@@ -24,12 +24,20 @@ use core::cell::Cell;
 use core::iter;
 use core::mem::MaybeUninit;
 use core::ptr::{self, NonNull};
+#[cfg(feature = "std")]
+use std::time::Instant;
 
 /// Events in a segment: a power of two, at least two.
 #[cfg(not(percolog_loom))]
 const SEGMENT: usize = 64;
 #[cfg(percolog_loom)]
 const SEGMENT: usize = 2;
+
+/// Whether a chain of this capacity can be full.
+#[inline(always)]
+const fn is_bounded(capacity: usize) -> bool {
+    capacity != usize::MAX
+}
 
 /// The place in its segment of the event with this index.
 const fn place(index: usize) -> usize {
@@ -313,10 +321,10 @@ impl<T> Producer<T> {
         Some(left)
     }
 
-    /// Sleeps until the consumer has taken something, unless `look` finds something. May return early.
+    /// Sleeps until half of the room is free, or for so long, unless `look` finds something. May return early.
     #[cfg(feature = "std")]
-    pub(super) fn sleep(&self, look: impl FnOnce() -> bool) {
-        self.chain.chain().consumed.bell.sleep(None, look);
+    pub(super) fn sleep(&self, deadline: Option<Instant>, look: impl FnOnce() -> bool) {
+        self.chain.chain().consumed.bell.sleep(deadline, look);
     }
 }
 
@@ -356,14 +364,20 @@ impl<T> Source<T> {
         }
     }
 
-    /// Looks how many events there are.
+    /// Looks how many events there are, of at most `capacity`.
     #[inline]
-    pub(super) fn look(&mut self) -> Found {
+    pub(super) fn look(&mut self, capacity: usize) -> Found {
         let produced = &self.chain.chain().produced;
         // Acquire pairs with the Release in `Producer::push`: the events that are counted, and their segments' links.
         self.seen = produced.sent.load(Ordering::Acquire);
+        #[cfg(feature = "std")]
+        if is_bounded(capacity) && self.found() <= capacity / 2 {
+            self.ring();
+        }
+        #[cfg(not(feature = "std"))]
+        let _ = capacity;
         if self.has_events() {
-            return Found::Events(self.seen.wrapping_sub(self.taken));
+            return Found::Events(self.found());
         }
         // Acquire pairs with the Release in the drop of the producer's handle: all of its events are then seen below.
         if produced.handles.load(Ordering::Acquire) == 2 {
@@ -371,13 +385,19 @@ impl<T> Source<T> {
         }
         // Relaxed: it does not change any more, and is ordered by the load above.
         self.seen = produced.sent.load(Ordering::Relaxed);
-        match self.seen.wrapping_sub(self.taken) {
+        match self.found() {
             0 => Found::End,
             events => Found::Events(events),
         }
     }
 
-    /// Whether the last look has found events that have not been taken.
+    /// How many events the last look has found that have not been taken.
+    #[inline(always)]
+    fn found(&self) -> usize {
+        self.seen.wrapping_sub(self.taken)
+    }
+
+    /// Whether there are any.
     #[inline(always)]
     pub(super) fn has_events(&self) -> bool {
         self.seen != self.taken
@@ -385,7 +405,7 @@ impl<T> Source<T> {
 
     /// Takes the next event that the last look has found.
     #[inline(always)]
-    pub(super) fn pop(&mut self, bounded: bool) -> Option<T> {
+    pub(super) fn pop(&mut self, capacity: usize) -> Option<T> {
         if !self.has_events() {
             return None;
         }
@@ -398,24 +418,27 @@ impl<T> Source<T> {
         let event = unsafe { Segment::take(self.segment, index) };
         self.taken = index.wrapping_add(1);
         // The first event of a segment: the one before it has been left.
-        if bounded || place(index) == 0 {
-            self.tell(bounded);
+        if is_bounded(capacity) || place(index) == 0 {
+            self.tell();
+            // A producer that sleeps had filled the chain; it is worth its while to wake when half of that is taken. If it has sent
+            // what has not been seen, a look finds out.
+            #[cfg(feature = "std")]
+            if self.found() == capacity / 2 {
+                self.ring();
+            }
         }
         Some(event)
     }
 
     /// Tells the producer how many events have been taken.
     #[inline(always)]
-    fn tell(&self, bounded: bool) {
-        let consumed = &self.chain.chain().consumed;
+    fn tell(&self) {
         // Release pairs with the Acquire in `Producer::look_at_taken`.
-        consumed.taken.store(self.taken, Ordering::Release);
-        #[cfg(feature = "std")]
-        if bounded {
-            consumed.bell.ring();
-        }
-        #[cfg(not(feature = "std"))]
-        let _ = bounded;
+        self.chain
+            .chain()
+            .consumed
+            .taken
+            .store(self.taken, Ordering::Release);
     }
 
     #[cold]
@@ -445,11 +468,11 @@ impl<T> Source<T> {
 impl<T> Drop for Source<T> {
     fn drop(&mut self) {
         // Exactly: whoever frees the chain drops what has not been taken.
-        self.tell(false);
-        self.look();
+        self.tell();
+        self.look(usize::MAX);
         let left = iter::from_fn(|| {
-            let event = self.pop(false);
-            self.tell(false);
+            let event = self.pop(usize::MAX);
+            self.tell();
             event
         });
         despite_panics(left, drop);

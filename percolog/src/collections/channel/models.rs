@@ -1,6 +1,6 @@
 //! Every interleaving of a channel's ends, within loom's bounds. Segments have two events here.
 
-use super::{Receiver, TrySendError, bounded, unbounded};
+use super::{Receiver, bounded, unbounded};
 use crate::engine::models::{explore, join};
 use alloc::vec::Vec;
 use loom::sync::Arc;
@@ -38,27 +38,30 @@ fn what_is_sent_is_taken_in_order() {
     });
 }
 
-/// The segment that has been left is reused while the receiver takes what is behind it.
+/// The segment that has been left is reused while the receiver takes what is behind it. With a bound the sender is told of each event
+/// that is taken, also of the last one of a segment that has not been left.
 #[test]
 fn a_segment_is_not_reused_before_it_is_left() {
-    explore(|| {
-        let (sender, mut receiver) = unbounded();
-        for number in 0..4 {
-            sender.send(event(number)).expect("the receiver is there");
-        }
-        let sends = thread::spawn(move || {
-            for number in 4..6 {
+    for capacity in [8, usize::MAX] {
+        explore(move || {
+            let (sender, mut receiver) = bounded(capacity);
+            for number in 0..4 {
                 sender.send(event(number)).expect("the receiver is there");
             }
+            let sends = thread::spawn(move || {
+                for number in 4..6 {
+                    sender.send(event(number)).expect("the receiver is there");
+                }
+            });
+            let mut found = Vec::new();
+            while let Some(event) = receiver.try_next() {
+                found.push(*event);
+            }
+            join(sends);
+            numbers(&mut receiver, &mut found);
+            assert_eq!(found, [0, 1, 2, 3, 4, 5]);
         });
-        let mut found = Vec::new();
-        while let Some(event) = receiver.try_next() {
-            found.push(*event);
-        }
-        join(sends);
-        numbers(&mut receiver, &mut found);
-        assert_eq!(found, [0, 1, 2, 3, 4, 5]);
-    });
+    }
 }
 
 /// A sender is cloned and both end, while the receiver looks: it does not find an end before the last event.
@@ -106,35 +109,50 @@ fn a_receiver_that_sleeps_is_woken() {
         let (sender, mut receiver) = unbounded();
         let sends = thread::spawn(move || {
             sender.send(event(1)).expect("the receiver is there");
+            sender
         });
         assert_eq!(receiver.wait_next().as_deref(), Some(&1));
+        let sender = join(sends);
+        let ends = thread::spawn(move || drop(sender));
         assert!(receiver.wait_next().is_none());
-        join(sends);
+        join(ends);
     });
 }
 
-/// A sender that waits for room is woken by each event that is taken.
+/// A sender that waits for room is woken when the receiver takes what it has seen, though it does not look again.
 #[test]
 fn a_sender_that_waits_for_room_is_woken() {
     explore(|| {
         let (sender, mut receiver) = bounded(1);
         sender.send(event(0)).expect("the receiver is there");
         let sends = thread::spawn(move || {
-            assert!(!matches!(
-                sender.try_send(event(9)),
-                Err(TrySendError::Disconnected(_))
-            ));
             sender.send(event(1)).expect("the receiver is there");
         });
         assert_eq!(receiver.try_next().as_deref(), Some(&0));
-        join(sends_after(sends, &mut receiver));
+        join(sends);
+        assert_eq!(receiver.try_next().as_deref(), Some(&1));
     });
 }
 
-/// Takes until the sender has ended.
-fn sends_after<R>(sends: R, receiver: &mut Receiver<Event>) -> R {
-    while receiver.wait_next().is_some() {}
-    sends
+/// Or, if it filled its queue after the receiver had looked, when the receiver looks again.
+#[test]
+fn a_sender_that_waits_for_room_is_woken_by_a_look() {
+    explore(|| {
+        let (sender, mut receiver) = bounded(2);
+        sender.send(event(0)).expect("the receiver is there");
+        let sends = thread::spawn(move || {
+            for number in 1..3 {
+                sender.send(event(number)).expect("the receiver is there");
+            }
+        });
+        let mut found = Vec::new();
+        for _ in 0..2 {
+            found.extend(receiver.try_next().map(|event| *event));
+        }
+        join(sends);
+        numbers(&mut receiver, &mut found);
+        assert_eq!(found, [0, 1, 2]);
+    });
 }
 
 /// And by the end of the receiver.

@@ -36,10 +36,6 @@ impl<T: Send> Receiver<T> {
         }
     }
 
-    fn is_bounded(&self) -> bool {
-        self.shared.capacity != usize::MAX
-    }
-
     /// The first source that has something left of the last look.
     #[inline(always)]
     fn current(&mut self) -> Option<&mut Source<T>> {
@@ -54,8 +50,8 @@ impl<T: Send> Receiver<T> {
 
     #[inline(always)]
     fn pop(&mut self) -> Option<T> {
-        let bounded = self.is_bounded();
-        self.current()?.pop(bounded)
+        let capacity = self.shared.capacity;
+        self.current()?.pop(capacity)
     }
 
     /// Looks at all chains unless something is left of the last look, and tells whether there is anything to hand out.
@@ -71,9 +67,10 @@ impl<T: Send> Receiver<T> {
                 .map(|chain| unsafe { Source::of(chain) });
             self.sources.extend(found);
         }
+        let capacity = self.shared.capacity;
         let (mut events, mut at) = (0, 0);
         while let Some(source) = self.sources.get_mut(at) {
-            match source.look() {
+            match source.look(capacity) {
                 Found::End => {
                     self.sources.swap_remove(at);
                     continue;
@@ -126,10 +123,10 @@ impl<T: Send> Receiver<T> {
 
     /// What is left of the last look.
     fn hand_out(&mut self, deliver: &mut impl FnMut(T)) -> usize {
-        let bounded = self.is_bounded();
+        let capacity = self.shared.capacity;
         let mut count = 0;
         while let Some(source) = self.current() {
-            while let Some(event) = source.pop(bounded) {
+            while let Some(event) = source.pop(capacity) {
                 count += 1;
                 deliver(event);
             }
@@ -186,8 +183,9 @@ impl<T: Send> Receiver<T> {
         self.pace.wait();
         let mut backoff = Backoff::new();
         while !self.look() && !self.is_over() {
-            // A pause is shorter than what sleeping takes, for both sides.
-            if !backoff.is_spent() {
+            // Sleeping takes longer, for both sides. And a receiver that is woken by each event, on a processor that the sender needs,
+            // would be given no more than that one.
+            if !backoff.has_yielded() {
                 backoff.wait();
                 continue;
             }

@@ -56,13 +56,13 @@
 //! **Sustained ceiling.** Every event is moved to the waiting queue by one thread at a time and from there to the consumer: so many
 //! events a second as one core can move, however many cores push.
 //!
-//! **When to take a channel instead.** For one producer, unless lines are slow to go from core to core: there a channel such as
-//! `crossbeam-channel` delivers as many events or more, since each event here pays for a time stamp (a producer pushes no more than about
-//! 35 million a second), and each look of the consumer costs the producer several lines, which a consumer that looks after every event or two
-//! makes it pay for each. Likewise where events are to be handed to several consumers, or nobody cares in which order those of different
-//! producers come. What the queue buys is that producers on many cores do not fight over the channel's tail: simulated on 48 cores, it is ahead from five
-//! producers on, and stays where it is with 47, where the channel has fallen to a fraction of what one producer sends; and that what
-//! is lost, and where, is told. (`--bench targets -- --only events` of the repository's benchmarks, and `cargo lab figures run inotify`.)
+//! **When to take a channel instead.** Where each producer's own order is enough, or there is one producer, take
+//! [`channel`](crate::collections::channel): it takes no time stamp, and delivers several times as many events with any number of producers. Each event
+//! here pays for a stamp (a producer pushes no more than about 35 million a second), and each look of the consumer costs the producer
+//! several lines. Where events are to be handed to several consumers, take a channel such as `crossbeam-channel`. What the queue buys is the one order,
+//! and that what is lost, and where, is told; and its producers on many cores do not fight over a tail: simulated on 48 cores, it is ahead of
+//! `crossbeam-channel` from five producers on, and stays where it is with 47, where that has fallen to a fraction of what one producer
+//! sends. (`--bench targets -- --only events` of the repository's benchmarks, and `cargo lab figures run inotify`.)
 //!
 //! Boyd-Wickizer, *Optimizing Communication Bottlenecks in Multiprocessor Operating System Kernels*, §3.3: the inotify queue, whose lock
 //! is what stops the kernel's file system from scaling.
