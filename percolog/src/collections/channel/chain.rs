@@ -467,11 +467,10 @@ impl<T> Source<T> {
 
 impl<T> Drop for Source<T> {
     fn drop(&mut self) {
-        // Exactly: whoever frees the chain drops what has not been taken.
-        self.tell();
         self.look(usize::MAX);
         let left = iter::from_fn(|| {
             let event = self.pop(usize::MAX);
+            // Also when there is none: whoever frees the chain drops what has not been taken.
             self.tell();
             event
         });
