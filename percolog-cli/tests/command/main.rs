@@ -1,5 +1,6 @@
 //! The command as its users meet it: one line and exit code 2 for bad input, whole files or none, text that fits.
 
+mod advice;
 mod chaos;
 mod demo;
 mod doctor;

@@ -175,6 +175,8 @@ pub enum Pattern {
     PackedFields,
     /// One core writes what many read.
     Published,
+    /// A lock, a log or the readers' marks of one of percolog's own objects.
+    LoggedObject,
 }
 
 #[cfg(test)]

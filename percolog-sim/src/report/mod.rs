@@ -13,6 +13,7 @@ mod diff;
 mod examples;
 mod findings;
 mod instruction;
+mod logged;
 mod names;
 mod pattern;
 mod reported;

@@ -1,13 +1,14 @@
 //! What a line is used for, as far as its instructions, functions and users give it away, and what is usually done about it.
 //!
-//! The rules go from what is certain to what is likely: who shares which bytes; who writes at all; the names of functions, which say
-//! what a programmer meant; and at last the instructions.
+//! The rules go from what is certain to what is likely: functions of percolog's own objects; who shares which bytes; who writes
+//! at all; the names of functions, which say what a programmer meant; and at last the instructions.
 
 use super::findings::{SpanSummary, Suggestion, Verdict};
 use super::instruction::{Direction, Instruction, Kind};
+use super::logged::logged_object;
 use super::suggestions::{
-    counter, list_head, lock_word, packed_fields, plain_counter, published, reference_count,
-    up_and_down,
+    counter, list_head, lock_word, logged, packed_fields, plain_counter, published,
+    reference_count, up_and_down,
 };
 use super::summary::{LineSummary, PlaceSummary};
 
@@ -136,6 +137,9 @@ pub(crate) fn suggest(
     line: &LineSummary,
     instruction: impl Fn(u64) -> Instruction,
 ) -> Option<Suggestion> {
+    if let Some(object) = logged_object(line) {
+        return Some(logged(object));
+    }
     let uses = Uses::of(
         line.places
             .iter()

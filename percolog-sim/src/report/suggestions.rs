@@ -2,6 +2,7 @@
 //! does.
 
 use super::findings::{Pattern, SpanSummary, Suggestion};
+use super::logged::{LoggedObject, SeenMode};
 use super::summary::LineSummary;
 
 const COUNTER: &str = "percolog::counter::Counter";
@@ -131,23 +132,68 @@ pub(super) fn list_head(line: &LineSummary) -> Suggestion {
 
 /// Of a lock; `shared` if there are readers who hold it together.
 pub(super) fn lock_word(shared: bool) -> Suggestion {
-    if shared {
-        return Suggestion {
-            pattern: Pattern::LockWord,
-            text: format!(
-                "A lock that readers write to as well. If what it guards is mostly read and replaced whole, {REPLACEABLE}, whose \
-                 readers write nothing; if looked up by key, percolog::collections::Map."
-            ),
-            fits: Some(REPLACEABLE.to_owned()),
-        };
-    }
+    let mut text = format!(
+        "A lock: another kind of lock only stops the collapse. {LOGGED} goes where it is, unless most updates need their answers: it is a \
+         lock until that is contended, then a log. Where nearly all operations read, its read() moves no line; where a tenth to half \
+         do, a mutex can be faster on several chips."
+    );
+    text.push_str(&if shared {
+        format!(
+            " What is replaced whole: {REPLACEABLE}; looked up by key: percolog::collections::Map."
+        )
+    } else {
+        format!(" A number: {COUNTER}.")
+    });
     Suggestion {
         pattern: Pattern::LockWord,
-        text: format!(
-            "A lock: another kind of lock only stops the collapse. What it guards decides: {LOGGED} fits if that is updated on all \
-             cores and read now and then, {COUNTER} if it is a number, nothing if each update needs its answer."
-        ),
+        text,
         fits: Some(LOGGED.to_owned()),
+    }
+}
+
+/// Of a line of percolog's own objects.
+pub(super) fn logged(object: LoggedObject) -> Suggestion {
+    let name = object.name;
+    // Types that have no builder decide by themselves, or always defer.
+    let (always_defers, builder) = match name {
+        "Logged" | "LoggedFn" | "Set" => (false, Some("LoggedBuilder::mode")),
+        "Lru" => (false, Some("LruBuilder::mode")),
+        "Sessions" => (false, None),
+        _ => (true, None),
+    };
+    let mode = match object.mode {
+        _ if always_defers => {
+            "which always defers: updates go to logs of their cores, and lines move when a read or a full log merges them. \
+             Fewer reads move fewer."
+        }
+        Some(SeenMode::Eager) => {
+            "evidently eager: each update is executed at once, under its lock. It defers when updates of several cores meet and \
+             reads are few."
+        }
+        Some(SeenMode::Deferring) => {
+            "evidently deferring: updates go to logs of their cores, and lines move when a read or a full log merges them. Fewer \
+             reads, a higher limit and operations that absorb each other move fewer."
+        }
+        Some(SeenMode::BiasedToReaders) => {
+            "evidently in a phase of reading: readers write a line of their own core, and each update looks at all of these. Fewer \
+             updates move fewer."
+        }
+        Some(SeenMode::Changing) => {
+            "now executing updates at once, now logging them: it changes with the load, or is finding out what is faster."
+        }
+        None => "in a mode that its functions do not give away.",
+    };
+    let text = match builder {
+        _ if always_defers => format!("percolog's own {name}, {mode}"),
+        Some(builder) => format!(
+            "percolog's own {name}, {mode} stats().mode_reason says why; {builder} fixes the other mode, to compare."
+        ),
+        None => format!("percolog's own {name}, {mode} stats().mode_reason says why."),
+    };
+    Suggestion {
+        pattern: Pattern::LoggedObject,
+        text,
+        fits: None,
     }
 }
 
@@ -185,7 +231,74 @@ mod tests {
         ] {
             let fits = suggestion.fits.expect("one fits");
             assert!(suggestion.text.contains(&fits), "{}", suggestion.text);
-            assert!(suggestion.text.chars().count() < 280, "{}", suggestion.text);
+            let most = if suggestion.pattern == Pattern::LockWord {
+                460
+            } else {
+                280
+            };
+            assert!(
+                suggestion.text.chars().count() < most,
+                "{}",
+                suggestion.text
+            );
         }
+    }
+
+    #[test]
+    fn a_lock_is_replaced_where_it_is_and_many_reads_are_no_reason_against_it() {
+        for shared in [false, true] {
+            let lock = lock_word(shared);
+            assert_eq!(lock.fits.as_deref(), Some(LOGGED));
+            assert!(lock.text.contains("read() moves no line"), "{}", lock.text);
+            assert_eq!(lock.text.contains(REPLACEABLE), shared, "{}", lock.text);
+            assert_eq!(lock.text.contains(COUNTER), !shared, "{}", lock.text);
+        }
+    }
+
+    #[test]
+    fn own_objects_are_told_their_mode_and_where_it_is_explained() {
+        let text = |name, mode| {
+            let suggestion = logged(LoggedObject { name, mode });
+            assert_eq!(
+                (suggestion.pattern, suggestion.fits),
+                (Pattern::LoggedObject, None)
+            );
+            assert!(suggestion.text.chars().count() < 320, "{}", suggestion.text);
+            suggestion.text
+        };
+        for (name, mode, parts) in [
+            (
+                "Logged",
+                Some(SeenMode::Eager),
+                &["eager", "stats().mode_reason", "LoggedBuilder::mode"][..],
+            ),
+            (
+                "Lru",
+                Some(SeenMode::Deferring),
+                &["deferring", "stats().mode_reason", "LruBuilder::mode"],
+            ),
+            (
+                "Sessions",
+                Some(SeenMode::BiasedToReaders),
+                &["phase of reading", "stats().mode_reason"],
+            ),
+            (
+                "Set",
+                Some(SeenMode::Changing),
+                &["it changes", "LoggedBuilder::mode"],
+            ),
+            ("Set", None, &["do not give away", "stats().mode_reason"]),
+            ("Registry", Some(SeenMode::Deferring), &["always defers"]),
+        ] {
+            let text = text(name, mode);
+            assert!(
+                text.starts_with(&format!("percolog's own {name}, ")),
+                "{text}"
+            );
+            assert!(parts.iter().all(|part| text.contains(part)), "{text}");
+        }
+        // No mode can be chosen.
+        assert!(!text("Sessions", None).contains("Builder"));
+        assert!(!text("EventQueue", Some(SeenMode::Deferring)).contains("mode"));
     }
 }
