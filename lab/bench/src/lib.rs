@@ -58,4 +58,5 @@ pub mod reducers;
 pub mod references;
 pub mod regret;
 pub mod runner;
+pub mod sessions;
 pub mod sets;

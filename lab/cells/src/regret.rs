@@ -3,8 +3,8 @@
 use std::time::Duration;
 
 use percolog_bench::regret::{
-    ADAPTIVE, DEFERRING, EAGER, Highest, Load, Log, Map, ParkingMutex, ParkingRwLock, Replicas,
-    State, StdMutex, StdRwLock, Sum, run,
+    ADAPTIVE, Counts, DEFERRING, EAGER, Highest, Load, Log, Map, ParkingMutex, ParkingRwLock,
+    Replicas, State, StdMutex, StdRwLock, Sum, run,
 };
 use percolog_bench::runner::{Cell, RunError, Settings};
 
@@ -41,6 +41,7 @@ fn cell(given: &mut Given) -> Result<Values, ProgramError> {
         &[
             ("sum", structure::<Sum>),
             ("highest", structure::<Highest>),
+            ("counts", structure::<Counts>),
             ("map", structure::<Map<false>>),
             ("absorbing-map", structure::<Map<true>>),
         ],

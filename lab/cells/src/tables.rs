@@ -12,11 +12,12 @@ use percolog_bench::maps::{
 use percolog_bench::names::{self, ArrayNames, OurNames, SlabNames};
 use percolog_bench::recency::{self, LockedOrder, OurOrder, ReplicatedOrder};
 use percolog_bench::runner::{Cell, RunError, Settings};
+use percolog_bench::sessions::{self, DashSessions, LockedSessions, OurSessions};
 
 use super::duels::answers;
 use super::{Given, Program, ProgramError, Values};
 
-pub(super) const PROGRAMS: [Program; 7] = [
+pub(super) const PROGRAMS: [Program; 8] = [
     Program {
         name: "maps",
         about: "every thread looks keys up, `reads` times in a hundred, and puts and deletes in turns otherwise",
@@ -46,6 +47,11 @@ pub(super) const PROGRAMS: [Program; 7] = [
         name: "recency-beside-idle",
         about: "every thread moves keys to the front of one list, beside so many `idle` ones that do nothing",
         run: recency_beside_idle,
+    },
+    Program {
+        name: "sessions",
+        about: "every thread opens sessions, touches them and others, and closes them",
+        run: sessions,
     },
     Program {
         name: "heaps",
@@ -189,6 +195,21 @@ fn recency_beside_idle(given: &mut Given) -> Result<Values, ProgramError> {
     let seconds = Duration::from_millis(given.number("for_milliseconds", 1..=60_000)?);
     let idle = usize::try_from(idle).unwrap_or(0);
     let cell = run(given.threads, idle, seconds).map_err(ProgramError::failed)?;
+    Ok(Values::of_cell(&cell))
+}
+
+type RunSessions = fn(Settings) -> Result<Cell, RunError>;
+
+fn sessions(given: &mut Given) -> Result<Values, ProgramError> {
+    let run = given.choice::<RunSessions>(
+        "structure",
+        &[
+            ("percolog", sessions::run::<OurSessions>),
+            ("locked", sessions::run::<LockedSessions>),
+            ("dashmap", sessions::run::<DashSessions>),
+        ],
+    )?;
+    let cell = run(given.settings()).map_err(ProgramError::failed)?;
     Ok(Values::of_cell(&cell))
 }
 

@@ -9,7 +9,7 @@ mod structures;
 use std::marker::PhantomData;
 use std::time::{Duration, Instant};
 
-pub use states::{Highest, Map, State, Sum, Thread};
+pub use states::{Counts, Highest, Map, State, Sum, Thread};
 pub use structures::{
     ADAPTIVE, DEFERRING, EAGER, Log, ParkingMutex, ParkingRwLock, Replicas, Shared, StdMutex,
     StdRwLock,

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::fmt::Debug;
 
-use percolog::oplog::{Absorb, Operation};
+use percolog::oplog::{Absorb, Combined, Operation};
 use percolog_validation::hash::mix;
 
 /// A sequential state that threads share.
@@ -116,6 +116,78 @@ impl State for Highest {
 
     fn is(&self, other: &Self) -> bool {
         self.0 == other.0
+    }
+}
+
+/// Labels of [`Counts`].
+const LABELS: u64 = 64;
+
+/// Events by label, and all of them: updates of one label add up to one.
+#[derive(Debug, Default)]
+pub struct Counts {
+    all: u64,
+    by_label: BTreeMap<u64, u64>,
+}
+
+/// So many more events of a label.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Events {
+    label: u64,
+    events: u64,
+}
+
+impl Operation<Counts> for Events {
+    const ABSORBS: bool = true;
+    const ORDERED: bool = false;
+
+    #[inline]
+    fn exec(self, counts: &mut Counts) {
+        counts.all += self.events;
+        *counts.by_label.entry(self.label).or_default() += self.events;
+    }
+
+    #[inline]
+    fn absorb(&self) -> Absorb<'_> {
+        Absorb::Combine(mix(self.label))
+    }
+
+    #[inline]
+    fn combine(&mut self, later: Self) -> Combined<Self> {
+        if self.label != later.label {
+            return Combined::Apart(later);
+        }
+        self.events += later.events;
+        Combined::One
+    }
+}
+
+impl State for Counts {
+    type Update = Events;
+
+    #[inline]
+    fn update(_thread: Thread, drawn: u64, _before: u64) -> Events {
+        Events {
+            label: below(LABELS, drawn),
+            events: 1,
+        }
+    }
+
+    /// Looks a label up; no label has more events than all of them have.
+    #[inline]
+    fn read(&self, drawn: u64) -> u64 {
+        let one = self.by_label.get(&below(LABELS, drawn));
+        self.all.max(one.copied().unwrap_or(0))
+    }
+
+    fn unite(&mut self, other: Self) {
+        self.all += other.all;
+        for (label, events) in other.by_label {
+            *self.by_label.entry(label).or_default() += events;
+        }
+    }
+
+    fn is(&self, other: &Self) -> bool {
+        self.all == other.all && self.by_label == other.by_label
     }
 }
 
