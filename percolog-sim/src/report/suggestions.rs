@@ -158,6 +158,7 @@ pub(super) fn logged(object: LoggedObject) -> Suggestion {
     let (always_defers, builder) = match name {
         "Logged" | "LoggedFn" | "Set" => (false, Some("LoggedBuilder::mode")),
         "Lru" => (false, Some("LruBuilder::mode")),
+        "Lent" => (false, Some("LogCacheBuilder::objects(LoggedBuilder::mode)")),
         "Sessions" => (false, None),
         _ => (true, None),
     };
@@ -185,6 +186,10 @@ pub(super) fn logged(object: LoggedObject) -> Suggestion {
     };
     let text = match builder {
         _ if always_defers => format!("percolog's own {name}, {mode}"),
+        // Its eight bytes have no room for a reason.
+        Some(builder) if name == "Lent" => {
+            format!("percolog's own Lent, {mode} {builder} fixes the other mode, to compare.")
+        }
         Some(builder) => format!(
             "percolog's own {name}, {mode} stats().mode_reason says why; {builder} fixes the other mode, to compare."
         ),
@@ -297,6 +302,8 @@ mod tests {
             );
             assert!(parts.iter().all(|part| text.contains(part)), "{text}");
         }
+        let lent = text("Lent", Some(SeenMode::Eager));
+        assert!(lent.contains("evidently eager") && !lent.contains("mode_reason"));
         // No mode can be chosen.
         assert!(!text("Sessions", None).contains("Builder"));
         assert!(!text("EventQueue", Some(SeenMode::Deferring)).contains("mode"));
