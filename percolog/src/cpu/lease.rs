@@ -113,6 +113,7 @@ impl Drop for Return {
         // `MINE` has no destructor, so it can still be read, also by destructors that run later:
         // those find `NONE` and use the shared places.
         let mine = MINE.replace(NONE);
+        super::recent::forget_all();
         if mine < NONE && !has_guards(mine as usize) {
             POOL.release(mine as usize);
         } else if mine < NONE {

@@ -38,6 +38,8 @@ pub(crate) mod prefetch;
 #[cfg(all(feature = "alloc", not(percolog_loom)))]
 pub(crate) mod process;
 #[cfg(feature = "alloc")]
+pub(crate) mod recent;
+#[cfg(feature = "alloc")]
 pub(crate) mod shards;
 #[cfg(feature = "std")]
 mod slot;

@@ -6,65 +6,83 @@ use crate::sync::{Isolated, LINE_SIZE, UnsafeCell};
 use alloc::alloc::{Layout, alloc, dealloc};
 use core::ptr::{self, NonNull};
 
-/// What lies in front of each object.
+/// Room for an object, while there is none: what a list of blocks needs lies where the object would.
 ///
 /// When an object was freed is not here: the domain keeps that, once for each 64 objects.
-#[repr(C)]
-pub(super) struct Header {
-    pub(super) chunk: NonNull<Chunk>,
-    /// The next one of the list that the block is in; nobody reads it while the object is in use.
-    next: UnsafeCell<*mut Header>,
+pub(super) struct Block {
+    next: UnsafeCell<*mut Block>,
 }
 
-#[cfg(not(percolog_loom))]
-const _: () = assert!(size_of::<Header>() <= 24);
+/// Where the object begins. To a model, which looks at each access, it and the link are not the same memory.
+const OBJECT: usize = if cfg!(percolog_loom) {
+    size_of::<Block>()
+} else {
+    0
+};
 
-impl Header {
+impl Block {
     /// # Safety
     /// The caller has the block, or the list that it is in.
-    pub(super) unsafe fn next(block: *mut Header) -> *mut Header {
-        // SAFETY: by contract, and headers live as long as their chunk.
+    pub(super) unsafe fn next(block: *mut Block) -> *mut Block {
+        // SAFETY: by contract; it was linked, which wrote it.
         unsafe { (*block).next.with(|next| *next) }
     }
 
     /// # Safety
-    /// As for [`next`](Self::next).
-    pub(super) unsafe fn set_next(block: *mut Header, to: *mut Header) {
-        // SAFETY: as above.
-        unsafe { (*block).next.with_mut(|next| *next = to) }
+    /// The caller has the block, which has no object.
+    pub(super) unsafe fn set_next(block: *mut Block, to: *mut Block) {
+        // SAFETY: by contract. Each block has room for this, and is aligned for it.
+        unsafe {
+            if OBJECT == 0 {
+                // What is left of the object is no pointer.
+                block.write(Block {
+                    next: UnsafeCell::new(to),
+                });
+            } else {
+                (*block).next.with_mut(|next| *next = to);
+            }
+        }
     }
 
-    /// The header of an object in a slab.
+    /// The block of an object in a slab.
     ///
     /// # Safety
     /// The object lies in a slab.
-    pub(super) unsafe fn of<T>(object: NonNull<T>) -> NonNull<Header> {
-        // SAFETY: by contract there is a header in front of it.
-        unsafe { object.cast::<Header>().sub(1) }
+    #[inline(always)]
+    pub(super) unsafe fn of<T>(object: NonNull<T>) -> NonNull<Block> {
+        // SAFETY: by contract it lies in a block, so far from its beginning.
+        unsafe { object.byte_sub(OBJECT).cast() }
     }
 
     /// The object of a block.
-    pub(super) fn object<T>(block: NonNull<Header>) -> NonNull<T> {
-        // SAFETY: behind each header lies its object.
-        unsafe { block.add(1).cast() }
+    #[inline(always)]
+    pub(super) fn object<T>(block: NonNull<Block>) -> NonNull<T> {
+        // SAFETY: blocks have room for an object there.
+        unsafe { block.byte_add(OBJECT).cast() }
     }
 }
 
 /// How blocks lie in a chunk.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Shape {
-    /// From one header to the next.
+    /// From one block to the next.
     stride: usize,
-    /// From the chunk to its first header.
+    /// From the chunk to its first block.
     first: usize,
     pub(super) capacity: usize,
+    /// The alignment is a power of two that is larger than the chunk: a block's chunk is found by its address.
     layout: Layout,
 }
 
-/// A chunk is about so large, and larger if that is room for fewer than [`FEWEST`] objects.
-const BYTES: usize = 16 << 10;
-#[cfg(not(percolog_loom))]
-const FEWEST: usize = 8;
+/// A chunk takes so much of the address space, and more if that is room for fewer than [`FEWEST`] objects.
+const SPAN: usize = if cfg!(percolog_loom) { 512 } else { 16 << 10 };
+const FEWEST: usize = if cfg!(percolog_loom) { 2 } else { 8 };
+
+/// What a chunk leaves of it: an allocator that puts something beside each allocation finds room for that, and need not leave as much again.
+const MARGIN: usize = LINE_SIZE;
+
+/// Blocks that have not been used are put into their chunk's list so many bytes at a time.
+const CARVED: usize = 4096;
 
 const fn up(size: usize, align: usize) -> usize {
     (size + align - 1) & !(align - 1)
@@ -80,20 +98,21 @@ impl Shape {
     /// # Panics
     /// If there can be no such objects.
     pub(super) const fn of(object: Layout) -> Self {
-        let align = larger(object.align(), align_of::<Header>());
+        let align = larger(object.align(), align_of::<Block>());
         assert!(
-            object.size() < isize::MAX as usize / 16 && align < isize::MAX as usize / 16,
+            object.size() < isize::MAX as usize / 64 && align < isize::MAX as usize / 64,
             "such large objects cannot be allocated"
         );
-        let front = up(size_of::<Header>(), align);
-        let stride = up(front + object.size(), align);
-        let first = up(size_of::<Chunk>(), align) + front - size_of::<Header>();
-        #[cfg(not(percolog_loom))]
-        let capacity = larger(FEWEST, BYTES.saturating_sub(first) / stride);
-        #[cfg(percolog_loom)]
-        let capacity = 2;
-        let align = larger(align, LINE_SIZE);
-        match Layout::from_size_align(up(first + capacity * stride, align), align) {
+        let stride = up(larger(OBJECT + object.size(), size_of::<Block>()), align);
+        let first = up(size_of::<Chunk>(), align);
+        let least = first + FEWEST * stride + MARGIN;
+        let span = larger(SPAN, least.next_power_of_two());
+        let capacity = if cfg!(percolog_loom) {
+            FEWEST
+        } else {
+            (span - MARGIN - first) / stride
+        };
+        match Layout::from_size_align(up(first + capacity * stride, LINE_SIZE), span) {
             Ok(layout) => Self {
                 stride,
                 first,
@@ -102,6 +121,14 @@ impl Shape {
             },
             Err(_) => panic!("such large objects cannot be allocated"),
         }
+    }
+
+    /// The chunk that a block, or its object, lies in.
+    #[inline(always)]
+    pub(super) fn chunk_of(&self, block: NonNull<Block>) -> NonNull<Chunk> {
+        let within = block.addr().get() & (self.layout.align() - 1);
+        // SAFETY: the chunk begins at a multiple of its alignment, and ends before the next one.
+        unsafe { block.byte_sub(within).cast() }
     }
 
     pub(super) const fn bytes(&self) -> usize {
@@ -125,6 +152,8 @@ pub(super) enum Whereabouts {
 /// The beginning of a chunk's memory.
 pub(super) struct Chunk {
     pub(super) core: *const Core,
+    /// The core's.
+    pub(super) identity: u64,
     /// The place that it belongs to.
     pub(super) address: Address,
     /// The NUMA node that its memory is on.
@@ -135,8 +164,8 @@ pub(super) struct Chunk {
 
 /// What is used under the lock of the chunk's place.
 pub(super) struct State {
-    free: *mut Header,
-    /// So many blocks have been in use before: the others are not in `free`, and nobody has touched them.
+    free: *mut Block,
+    /// So many blocks have been [carved]: the others are not in `free`, and nobody has touched them.
     touched: usize,
     /// Blocks that the place does not have: objects, and blocks on their way back.
     pub(super) used: usize,
@@ -149,6 +178,7 @@ pub(super) struct State {
 pub(super) fn allocate(
     shape: &Shape,
     core: *const Core,
+    identity: u64,
     address: Address,
     node: usize,
 ) -> Option<NonNull<Chunk>> {
@@ -156,6 +186,7 @@ pub(super) fn allocate(
     let chunk = NonNull::new(unsafe { alloc(shape.layout) })?.cast::<Chunk>();
     let fresh = Chunk {
         core,
+        identity,
         address,
         node,
         state: Isolated::new(UnsafeCell::new(State {
@@ -204,32 +235,42 @@ pub(super) unsafe fn with<R>(chunk: NonNull<Chunk>, f: impl FnOnce(&mut State) -
     }
 }
 
-/// Takes a block.
+/// Takes a block that has been in use, or is [carved].
 ///
 /// # Safety
-/// As for [`with`], and the chunk is of this shape.
+/// As for [`with`].
 #[inline(always)]
-pub(super) unsafe fn pop(chunk: NonNull<Chunk>, shape: &Shape) -> Option<NonNull<Header>> {
+pub(super) unsafe fn pop(chunk: NonNull<Chunk>) -> Option<NonNull<Block>> {
     // SAFETY: by contract; blocks in the list are free, so nobody else uses them.
     unsafe {
         with(chunk, |state| {
-            if let Some(block) = NonNull::new(state.free) {
-                state.free = Header::next(block.as_ptr());
-                state.used += 1;
-                return Some(block);
-            }
-            if state.touched == shape.capacity {
-                return None;
-            }
-            let at = shape.first + state.touched * shape.stride;
-            let block = chunk.cast::<u8>().add(at).cast::<Header>();
-            block.write(Header {
-                chunk,
-                next: UnsafeCell::new(ptr::null_mut()),
-            });
-            state.touched += 1;
+            let block = NonNull::new(state.free)?;
+            state.free = Block::next(block.as_ptr());
             state.used += 1;
             Some(block)
+        })
+    }
+}
+
+/// Puts some blocks that nobody has touched into the chunk's list, which is empty; whether there were any.
+///
+/// # Safety
+/// As for [`with`], and the chunk is of this shape.
+pub(super) unsafe fn carve(chunk: NonNull<Chunk>, shape: &Shape) -> bool {
+    // SAFETY: by contract; nobody else has blocks that were never in the list.
+    unsafe {
+        with(chunk, |state| {
+            let some = larger(1, CARVED / shape.stride).min(shape.capacity - state.touched);
+            // The first of them is the first in the list.
+            for at in (state.touched..state.touched + some).rev() {
+                let block = chunk.byte_add(shape.first + at * shape.stride).cast();
+                block.write(Block {
+                    next: UnsafeCell::new(state.free),
+                });
+                state.free = block.as_ptr();
+            }
+            state.touched += some;
+            some != 0
         })
     }
 }
@@ -240,11 +281,11 @@ pub(super) unsafe fn pop(chunk: NonNull<Chunk>, shape: &Shape) -> Option<NonNull
 /// # Safety
 /// As for [`with`]; the block is one of the chunk, and nobody uses it any more.
 #[inline(always)]
-pub(super) unsafe fn push(chunk: NonNull<Chunk>, block: *mut Header) -> (usize, Whereabouts) {
+pub(super) unsafe fn push(chunk: NonNull<Chunk>, block: *mut Block) -> (usize, Whereabouts) {
     // SAFETY: by contract.
     unsafe {
         with(chunk, |state| {
-            Header::set_next(block, state.free);
+            Block::set_next(block, state.free);
             state.free = block;
             state.used -= 1;
             (state.used, state.whereabouts)
@@ -273,17 +314,21 @@ mod tests {
                 home: ptr::null(),
                 number: 0,
             };
-            let chunk = allocate(&shape, ptr::null(), nowhere, 0).expect("there is memory");
+            let chunk = allocate(&shape, ptr::null(), 0, nowhere, 0).expect("there is memory");
             let end = chunk.addr().get() + shape.bytes();
             let mut last = chunk.addr().get() + size_of::<Chunk>();
             let mut count = 0;
             // SAFETY: this test has the chunk to itself.
-            while let Some(block) = unsafe { pop(chunk, &shape) } {
+            let next = || unsafe {
+                pop(chunk).or_else(|| carve(chunk, &shape).then(|| pop(chunk)).flatten())
+            };
+            while let Some(block) = next() {
                 assert!(block.addr().get() >= last);
-                let object = Header::object::<u8>(block);
+                let object = Block::object::<u8>(block);
                 assert_eq!(object.addr().get() % align, 0);
                 // SAFETY: as above.
-                assert_eq!(unsafe { Header::of(object) }, block);
+                assert_eq!(unsafe { Block::of(object) }, block);
+                assert_eq!(shape.chunk_of(block), chunk);
                 last = object.addr().get() + size;
                 assert!(last <= end);
                 count += 1;

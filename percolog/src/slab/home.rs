@@ -1,6 +1,6 @@
 //! The way home: where a place finds what others have freed of its blocks.
 
-use super::chunk::Header;
+use super::chunk::Block;
 use crate::sync::Isolated;
 use crate::sync::atomic::{AtomicPtr, AtomicUsize, Ordering};
 use core::ptr;
@@ -18,7 +18,7 @@ pub(super) struct Address {
 pub(super) struct Home(Isolated<Waiting>);
 
 struct Waiting {
-    first: AtomicPtr<Header>,
+    first: AtomicPtr<Block>,
     count: AtomicUsize,
 }
 
@@ -33,11 +33,11 @@ impl Home {
     /// Adds a list that is linked from `first` to `last`; how many are there now.
     ///
     /// Lock-free.
-    pub(super) fn push(&self, first: *mut Header, last: *mut Header, count: usize) -> usize {
+    pub(super) fn push(&self, first: *mut Block, last: *mut Block, count: usize) -> usize {
         let mut before = self.0.first.load(Ordering::Relaxed);
         loop {
             // SAFETY: the list is the caller's.
-            unsafe { Header::set_next(last, before) };
+            unsafe { Block::set_next(last, before) };
             // Release pairs with the Acquire in `take`: the links, and whatever was done with the
             // objects. Lists that were pushed before stay published: an exchange continues their
             // release. Whatever the word was in between does not matter, since lists are only taken
@@ -62,7 +62,7 @@ impl Home {
     }
 
     /// Takes out all that is there.
-    pub(super) fn take(&self) -> *mut Header {
+    pub(super) fn take(&self) -> *mut Block {
         // Relaxed: a hint, so that a line that nobody sends to is not written.
         if self.0.first.load(Ordering::Relaxed).is_null() {
             return ptr::null_mut();

@@ -1,6 +1,6 @@
 //! What a place has: chunks, and blocks of others on their way home.
 
-use super::chunk::{self, Chunk, Header, Shape, Whereabouts};
+use super::chunk::{self, Block, Chunk, Shape, Whereabouts};
 use super::home::{Address, Home};
 use core::ptr::{self, NonNull};
 
@@ -14,8 +14,8 @@ const NEAR: usize = 8;
 /// Blocks of one other place.
 struct Batch {
     address: Address,
-    first: *mut Header,
-    last: *mut Header,
+    first: *mut Block,
+    last: *mut Block,
     count: usize,
 }
 
@@ -98,10 +98,10 @@ impl Lists {
 
     /// A block of the current chunk.
     #[inline(always)]
-    pub(super) fn pop(&mut self, shape: &Shape) -> Option<NonNull<Header>> {
+    pub(super) fn pop(&mut self) -> Option<NonNull<Block>> {
         let current = NonNull::new(self.current)?;
-        // SAFETY: chunks in the lists are live, of the slab's shape, and used under this place's lock.
-        unsafe { chunk::pop(current, shape) }
+        // SAFETY: chunks in the lists are live, and used under this place's lock.
+        unsafe { chunk::pop(current) }
     }
 
     /// A block of any chunk that the place has; first, what others have given back is taken in.
@@ -110,18 +110,21 @@ impl Lists {
         shape: &Shape,
         home: &Home,
         node: usize,
-    ) -> Option<NonNull<Header>> {
-        if let Some(block) = self.pop(shape) {
+    ) -> Option<NonNull<Block>> {
+        if let Some(block) = self.pop() {
             return Some(block);
         }
-        self.take_in(home);
+        self.take_in(home, shape);
         loop {
-            if let Some(block) = self.pop(shape) {
+            if let Some(block) = self.pop() {
                 return Some(block);
             }
-            // SAFETY: as in `pop`.
+            // SAFETY: as in `pop`; all are of the slab's shape.
             unsafe {
                 if let Some(full) = NonNull::new(self.current) {
+                    if chunk::carve(full, shape) {
+                        continue;
+                    }
                     chunk::with(full, |state| state.whereabouts = Whereabouts::Full);
                 }
                 self.current = ptr::null_mut();
@@ -165,35 +168,24 @@ impl Lists {
         self.empties += 1;
     }
 
-    /// A block of this place is free; whether more chunks are empty than are `kept`.
+    /// A block of this place's chunk is free; whether the chunk is to be [settled](Self::settle) now.
     #[inline(always)]
-    pub(super) fn put(&mut self, block: NonNull<Header>, kept: usize) -> bool {
-        // SAFETY: the block's chunk is one of this place, so used under its lock, and lives while
-        // the block is not free.
-        let (chunk, used, whereabouts) = unsafe {
-            let chunk = (*block.as_ptr()).chunk;
-            let (used, whereabouts) = chunk::push(chunk, block.as_ptr());
-            (chunk, used, whereabouts)
-        };
+    pub(super) fn put(&mut self, chunk: NonNull<Chunk>, block: NonNull<Block>) -> bool {
+        // SAFETY: the chunk is one of this place, so used under its lock, and lives while the block is not free.
+        let (used, whereabouts) = unsafe { chunk::push(chunk, block.as_ptr()) };
         match whereabouts {
             Whereabouts::Current => false,
-            Whereabouts::Partial if used != 0 => false,
-            _ => self.put_elsewhere(chunk, used, whereabouts, kept),
+            Whereabouts::Partial => used == 0,
+            _ => true,
         }
     }
 
     /// Puts a chunk into the list that it belongs to, since a block was given back to it; whether more chunks are empty
     /// than are `kept`.
-    #[inline(never)]
-    fn put_elsewhere(
-        &mut self,
-        chunk: NonNull<Chunk>,
-        used: usize,
-        whereabouts: Whereabouts,
-        kept: usize,
-    ) -> bool {
+    pub(super) fn settle(&mut self, chunk: NonNull<Chunk>, kept: usize) -> bool {
         // SAFETY: the chunk is one of this place, and in the list that `whereabouts` says.
         unsafe {
+            let (used, whereabouts) = chunk::with(chunk, |state| (state.used, state.whereabouts));
             if whereabouts == Whereabouts::Partial {
                 unlink(&mut self.partial, chunk);
             }
@@ -208,7 +200,7 @@ impl Lists {
 
     /// Whether a block of another place could be kept here, to go home with others.
     #[inline]
-    pub(super) fn keep(&mut self, address: Address, block: NonNull<Header>) -> bool {
+    pub(super) fn keep(&mut self, address: Address, block: NonNull<Block>) -> bool {
         let batch = self.batch(address);
         if batch.count == 0 {
             batch.address = address;
@@ -218,7 +210,7 @@ impl Lists {
             return false;
         }
         // SAFETY: nobody else has the block.
-        unsafe { Header::set_next(block.as_ptr(), batch.first) };
+        unsafe { Block::set_next(block.as_ptr(), batch.first) };
         batch.first = block.as_ptr();
         batch.count += 1;
         true
@@ -244,13 +236,16 @@ impl Lists {
     }
 
     /// Takes in what others have sent; how many blocks.
-    pub(super) fn take_in(&mut self, home: &Home) -> usize {
+    pub(super) fn take_in(&mut self, home: &Home, shape: &Shape) -> usize {
         let mut block = home.take();
         let mut count = 0;
         while let Some(here) = NonNull::new(block) {
             // SAFETY: the list was taken out, so it is ours.
-            block = unsafe { Header::next(here.as_ptr()) };
-            self.put(here, usize::MAX);
+            block = unsafe { Block::next(here.as_ptr()) };
+            let chunk = shape.chunk_of(here);
+            if self.put(chunk, here) {
+                self.settle(chunk, usize::MAX);
+            }
             count += 1;
         }
         home.taken(count);
@@ -315,9 +310,9 @@ mod tests {
     use super::*;
     use core::alloc::Layout;
 
-    fn node_of(block: NonNull<Header>) -> usize {
+    fn node_of(block: NonNull<Block>, shape: &Shape) -> usize {
         // SAFETY: a block's chunk lives while the block is in use.
-        unsafe { (*(*block.as_ptr()).chunk.as_ptr()).node }
+        unsafe { (*shape.chunk_of(block).as_ptr()).node }
     }
 
     #[test]
@@ -330,7 +325,7 @@ mod tests {
                 home: &raw const home,
                 number: 0,
             };
-            let chunk = chunk::allocate(&shape, ptr::null(), address, node);
+            let chunk = chunk::allocate(&shape, ptr::null(), 0, address, node);
             lists.add(chunk.expect("there is memory"));
         }
         let mut blocks: alloc::vec::Vec<_> =
@@ -338,17 +333,23 @@ mod tests {
         assert_eq!(blocks.len(), 3 * shape.capacity);
         // One block of each chunk is free.
         for node in 0..3 {
-            let at = blocks.iter().position(|block| node_of(*block) == node);
+            let at = blocks
+                .iter()
+                .position(|block| node_of(*block, &shape) == node);
             let block = blocks.swap_remove(at.expect("there are some"));
-            assert!(!lists.put(block, usize::MAX));
+            let chunk = shape.chunk_of(block);
+            assert!(lists.put(chunk, block) && !lists.settle(chunk, usize::MAX));
         }
         for node in [1, 2, 0] {
             let block = lists.pop_slowly(&shape, &home, node).expect("one is free");
-            assert_eq!(node_of(block), node);
+            assert_eq!(node_of(block, &shape), node);
             blocks.push(block);
         }
         for block in blocks {
-            lists.put(block, usize::MAX);
+            let chunk = shape.chunk_of(block);
+            if lists.put(chunk, block) {
+                lists.settle(chunk, usize::MAX);
+            }
         }
         lists.put_current_away(&shape);
         let (chunks, count) = lists.trim(0, ptr::null_mut());

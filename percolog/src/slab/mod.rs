@@ -96,6 +96,8 @@
 //! nobody if it does not.
 
 mod chunk;
+#[cfg(not(percolog_loom))]
+mod here;
 mod home;
 mod lists;
 mod places;

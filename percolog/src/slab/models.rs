@@ -5,7 +5,7 @@
 //! is one that its next user does not see as its last user left it. Chunks have two blocks here,
 //! batches one, and two blocks that have come home are many.
 
-use super::chunk::{Header, Shape};
+use super::chunk::{self, Shape};
 use super::places::Core;
 use crate::cpu::lease::Who;
 use crate::reclaim::models::ModelDomain;
@@ -31,7 +31,7 @@ unsafe impl Send for World {}
 unsafe impl Sync for World {}
 
 /// A block that a thread has.
-struct Block(NonNull<Header>);
+struct Block(NonNull<chunk::Block>);
 
 // SAFETY: whoever has it uses it.
 unsafe impl Send for Block {}
@@ -64,7 +64,7 @@ impl World {
         let block = unsafe { self.core().allocate(Who::Leased(lease)) };
         let block = block.expect("there is memory");
         // SAFETY: the block is this thread's.
-        unsafe { Header::object::<Cell>(block).write(Cell::new(value)) };
+        unsafe { chunk::Block::object::<Cell>(block).write(Cell::new(value)) };
         Block(block)
     }
 
@@ -88,19 +88,19 @@ impl World {
 ///
 /// # Safety
 /// Nobody else uses the block.
-unsafe fn destroy(who: Who, block: NonNull<Header>) {
+unsafe fn destroy(who: Who, block: NonNull<chunk::Block>) {
     // SAFETY: loom sees to it that nobody else uses it.
     unsafe {
-        let object = Header::object::<Cell>(block);
+        let object = chunk::Block::object::<Cell>(block);
         object.as_ref().with_mut(|value| *value = FREE);
-        Core::give_back(who, block);
+        Core::give_back(who, Shape::of(Layout::new::<Cell>()).chunk_of(block), block);
     }
 }
 
-fn read(block: NonNull<Header>, f: impl FnOnce(u32)) {
+fn read(block: NonNull<chunk::Block>, f: impl FnOnce(u32)) {
     // SAFETY: loom sees to it that nobody writes meanwhile.
     unsafe {
-        Header::object::<Cell>(block)
+        chunk::Block::object::<Cell>(block)
             .as_ref()
             .with(|value| f(*value))
     };

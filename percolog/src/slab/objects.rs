@@ -1,10 +1,11 @@
 //! What users see: a slab of one type.
 
-use super::chunk::{Header, Shape};
+use super::chunk::{Block, Shape};
 use super::places::{Core, Lack};
 use crate::cpu::lease::Who;
+use crate::cpu::recent::UNIDENTIFIED;
 use crate::reclaim::{Domain, Memory, Owned, Unlinked};
-use crate::sync::atomic::{AtomicPtr, Ordering};
+use crate::sync::atomic::{AtomicPtr, AtomicU64, Ordering};
 use alloc::alloc::{Layout, alloc};
 use core::fmt;
 use core::marker::PhantomData;
@@ -24,6 +25,8 @@ use core::ptr::{self, NonNull};
 pub struct Slab<'d, T> {
     /// Made at first use, so that a slab can stand in a static; from a box.
     core: AtomicPtr<Core>,
+    /// The core's, once it has been used.
+    identity: AtomicU64,
     domain: &'d Domain,
     options: SlabBuilder,
     makes: PhantomData<fn(T) -> T>,
@@ -70,6 +73,7 @@ impl SlabBuilder {
     pub const fn build<T>(self, domain: &Domain) -> Slab<'_, T> {
         Slab {
             core: AtomicPtr::new(ptr::null_mut()),
+            identity: AtomicU64::new(UNIDENTIFIED),
             domain,
             options: self,
             makes: PhantomData,
@@ -125,19 +129,24 @@ const POISON: u8 = 0xdb;
 
 // SAFETY: blocks are given back in the place of whichever thread this runs on.
 unsafe impl Memory for InSlab {
+    #[inline]
     unsafe fn destroy<T>(object: NonNull<T>) {
         /// Gives the memory back, also if the object's destructor panics.
         struct GiveBack<T>(NonNull<T>);
         impl<T> Drop for GiveBack<T> {
             #[inline]
             fn drop(&mut self) {
-                // SAFETY: the object is gone, and nobody uses its memory, for which there is a header.
+                // SAFETY: the object is gone, and nobody uses its memory, which is a block of a slab's.
                 // The thread is in no place: none of our code that runs there comes here.
                 unsafe {
                     if cfg!(debug_assertions) {
                         self.0.cast::<u8>().write_bytes(POISON, size_of::<T>());
                     }
-                    Core::give_back(Who::am_i(), Header::of(self.0));
+                    let block = Block::of(self.0);
+                    Core::give_back_here(
+                        const { Shape::of(Layout::new::<T>()) }.chunk_of(block),
+                        block,
+                    );
                 }
             }
         }
@@ -213,12 +222,36 @@ impl<'d, T> Slab<'d, T> {
         }
     }
 
-    #[inline]
-    fn allocate(&self) -> Result<NonNull<Header>, Lack> {
+    #[inline(always)]
+    fn allocate(&self) -> Result<NonNull<Block>, Lack> {
+        // Relaxed: whether this thread has used the core. What it has used it has seen.
+        let identity = self.identity.load(Ordering::Relaxed);
+        // SAFETY: the core with this identity is this slab's. The thread is in no place: none of our code that runs there comes here.
+        match unsafe { Core::allocate_here(identity) } {
+            Some(block) => Ok(block),
+            None => self.allocate_slowly(),
+        }
+    }
+
+    #[inline(never)]
+    fn allocate_slowly(&self) -> Result<NonNull<Block>, Lack> {
+        self.allocate_anywhere().or_else(|_| {
+            self.domain.collect();
+            // Blocks that went home may be all that is needed, and the system may have memory again.
+            self.collect_blocks();
+            self.allocate_anywhere()
+        })
+    }
+
+    fn allocate_anywhere(&self) -> Result<NonNull<Block>, Lack> {
         let core = match self.existing() {
             Some(core) => core,
             None => self.start()?,
         };
+        // Relaxed, both: as in `allocate`. Not written where it is known: all threads read it.
+        if self.identity.load(Ordering::Relaxed) != core.identity {
+            self.identity.store(core.identity, Ordering::Relaxed);
+        }
         // SAFETY: the thread keeps its lease while it runs, and is in no place: none of our code
         // that runs there comes here.
         unsafe { core.allocate(Who::am_i()) }
@@ -234,34 +267,23 @@ impl<'d, T> Slab<'d, T> {
     ///
     /// # Errors
     /// If there is no memory: the value.
-    #[inline]
+    #[inline(always)]
     pub fn insert(&self, value: T) -> Result<Owned<T, InSlab>, AllocError<T>> {
         let block = match self.allocate() {
             Ok(block) => block,
-            Err(_) => match self.make_room() {
-                Ok(block) => block,
-                Err(lack) => {
-                    return Err(AllocError {
-                        value,
-                        limit: (lack == Lack::Limit).then_some(self.options.limit),
-                    });
-                }
-            },
+            Err(lack) => {
+                return Err(AllocError {
+                    value,
+                    limit: (lack == Lack::Limit).then_some(self.options.limit),
+                });
+            }
         };
-        let object = Header::object::<T>(block);
+        let object = Block::object::<T>(block);
         // SAFETY: a fresh block of the slab has room for a `T`, and nobody else has it.
         unsafe {
             object.write(value);
             Ok(Owned::from_raw(object))
         }
-    }
-
-    #[cold]
-    fn make_room(&self) -> Result<NonNull<Header>, Lack> {
-        self.domain.collect();
-        // Blocks that went home may be all that is needed, and the system may have memory again.
-        self.collect_blocks();
-        self.allocate()
     }
 
     /// Takes the value out of the slab.
@@ -394,7 +416,8 @@ mod tests {
         // SAFETY: nobody else has it.
         unsafe { InSlab::destroy(object) };
         // SAFETY: its chunk is still there, as the other object is; nothing has been inserted since.
-        assert_eq!(unsafe { object.read() }, [POISON; 40]);
+        // What a list needs lies in front.
+        assert_eq!(unsafe { object.read() }[8..], [POISON; 32]);
         assert_eq!(*second, [2; 40]);
     }
 }

@@ -7,11 +7,12 @@
 //! *Who waits for whom:* `late` before the gate before the places; who is in its place takes the gate
 //! only if it is free at once.
 
-use super::chunk::{self, Chunk, Header, Shape};
+use super::chunk::{self, Block, Chunk, Shape};
 use super::home::{Address, Home};
 use super::lists::Lists;
 use crate::cpu::biased_lock::Owned;
 use crate::cpu::lease::Who;
+use crate::cpu::recent;
 use crate::cpu::shards::{Reentered, Shard, Shards};
 use crate::cpu::undivided::undivided;
 use crate::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
@@ -51,6 +52,8 @@ fn add(count: &Count) {
 
 /// What a slab is made of, whatever its objects are.
 pub(super) struct Core {
+    /// By which threads [remember](recent) their places.
+    pub(super) identity: u64,
     pub(super) shape: Shape,
     /// The gate is held by who makes a place, and by who visits them. Its line is one that nobody reads for a block.
     pub(super) places: Shards<Lists, Side, Isolated<SlotLock<()>>>,
@@ -103,6 +106,7 @@ impl Core {
     /// A core that is going to lie at `whole`, which comes from the global allocator with its layout.
     pub(super) fn new(whole: *mut Self, shape: Shape, limit: usize, kept: usize) -> Self {
         Self {
+            identity: recent::identity(),
             shape,
             places: Shards::with_gate(Isolated::new(SlotLock::new(()))),
             whole,
@@ -131,22 +135,6 @@ impl Core {
         unsafe { self.places.with(who, place, f) }.unwrap_or_else(|Reentered| reentered())
     }
 
-    /// The lists of a place that is leased, if nobody else is there now.
-    ///
-    /// # Safety
-    /// As for [`with`](Self::with).
-    #[inline(always)]
-    unsafe fn own(&self, who: Who) -> Option<(&Side, Owned<'_, Lists>)> {
-        if matches!(who, Who::Leased(_))
-            && let Some(place) = self.places.find(who)
-        {
-            // SAFETY: by contract.
-            Some((place.shared(), unsafe { place.try_own() }?))
-        } else {
-            None
-        }
-    }
-
     #[cold]
     fn make(&self, who: Who) -> &Place {
         let made = self.places.make(who, || {
@@ -163,17 +151,41 @@ impl Core {
 
     // ── Allocating ──
 
+    /// A block of the chunk at hand in the caller's place, if there is one, and nobody else is there now.
+    ///
+    /// # Safety
+    /// The place is leased; the caller holds the lease, and is in no place of its core.
+    #[inline(always)]
+    pub(super) unsafe fn pop(place: &Place) -> Option<NonNull<Block>> {
+        // SAFETY: by contract.
+        let mut lists = unsafe { place.try_own() }?;
+        let block = lists.get().pop()?;
+        add(&place.shared().counts.allocated);
+        Some(block)
+    }
+
+    /// The place, if it is the caller's own, which then remembers it.
+    ///
+    /// # Safety
+    /// If it is leased, the caller holds the lease.
+    unsafe fn own(&self, who: Who) -> Option<&Place> {
+        let place = self.places.find(who)?;
+        matches!(who, Who::Leased(_)).then(|| {
+            recent::remember(self.identity, place);
+            place
+        })
+    }
+
     /// A block for an object.
     ///
     /// # Safety
     /// As for [`with`](Self::with).
-    #[inline]
-    pub(super) unsafe fn allocate(&self, who: Who) -> Result<NonNull<Header>, Lack> {
+    pub(super) unsafe fn allocate(&self, who: Who) -> Result<NonNull<Block>, Lack> {
         // SAFETY: by contract.
-        if let Some((place, mut lists)) = unsafe { self.own(who) }
-            && let Some(block) = lists.get().pop(&self.shape)
+        if let Some(place) = unsafe { self.own(who) }
+            // SAFETY: by contract.
+            && let Some(block) = unsafe { Self::pop(place) }
         {
-            add(&place.counts.allocated);
             return Ok(block);
         }
         // SAFETY: by contract; the lists were left again.
@@ -185,7 +197,7 @@ impl Core {
     /// # Safety
     /// As for [`with`](Self::with).
     #[cold]
-    unsafe fn allocate_slowly(&self, who: Who) -> Result<NonNull<Header>, Lack> {
+    unsafe fn allocate_slowly(&self, who: Who) -> Result<NonNull<Block>, Lack> {
         let node = node();
         // SAFETY: by contract.
         let home = match unsafe { self.allocate_anywhere(who, node, None) } {
@@ -200,7 +212,9 @@ impl Core {
         // program's allocator may do anything.
         undivided(|| {
             self.reserve()?;
-            let Some(chunk) = chunk::allocate(&self.shape, self.whole, address, node) else {
+            let Some(chunk) =
+                chunk::allocate(&self.shape, self.whole, self.identity, address, node)
+            else {
                 self.unreserve(1);
                 return Err(Lack::Memory);
             };
@@ -221,7 +235,7 @@ impl Core {
         who: Who,
         node: usize,
         fresh: Option<NonNull<Chunk>>,
-    ) -> Result<NonNull<Header>, *const Home> {
+    ) -> Result<NonNull<Block>, *const Home> {
         // SAFETY: by contract.
         unsafe {
             self.with(who, |place, lists| {
@@ -257,63 +271,101 @@ impl Core {
 
     // ── Giving back ──
 
+    /// Whether the block's chunk belongs to the place.
+    ///
+    /// # Safety
+    /// The block is in use.
+    #[inline(always)]
+    pub(super) unsafe fn is_of(place: &Place, chunk: NonNull<Chunk>) -> bool {
+        // SAFETY: by contract the chunk lives; its address never changes.
+        unsafe { ptr::eq((*chunk.as_ptr()).address.home, &place.shared().home) }
+    }
+
+    /// Takes a block back that belongs to the caller's place, unless somebody else is there now, or the slab is gone.
+    ///
+    /// # Safety
+    /// As for [`pop`](Self::pop) and [`give_back`](Self::give_back).
+    #[inline(always)]
+    pub(super) unsafe fn put(place: &Place, chunk: NonNull<Chunk>, block: NonNull<Block>) -> bool {
+        // SAFETY: by contract.
+        let Some(mut lists) = (unsafe { place.try_own() }) else {
+            return false;
+        };
+        if lists.get().closed {
+            return false;
+        }
+        add(&place.shared().counts.given_back);
+        if lists.get().put(chunk, block) {
+            // SAFETY: the chunk is the place's.
+            unsafe { Self::settle(lists, chunk) };
+        }
+        true
+    }
+
+    /// What is left to do when [`Lists::put`] says so.
+    ///
+    /// # Safety
+    /// The chunk is the place's.
+    #[inline(never)]
+    unsafe fn settle(mut lists: Owned<'_, Lists>, chunk: NonNull<Chunk>) {
+        // SAFETY: the core cannot be closed as long as the place is entered.
+        let core = unsafe { &*(*chunk.as_ptr()).core };
+        if lists.get().settle(chunk, core.kept) {
+            let (chunks, shape) = core.take_some(lists.get());
+            // The core may be gone from here on.
+            drop(lists);
+            // SAFETY: they were taken out of their lists, and are the core's.
+            unsafe { chunk::release(&shape, chunks) };
+        }
+    }
+
+    /// Takes a block that belongs to another place into the caller's, to go home from there; or not, as with [`put`](Self::put), or if
+    /// there is no room.
+    ///
+    /// # Safety
+    /// As for `put`.
+    #[inline(always)]
+    pub(super) unsafe fn keep(place: &Place, chunk: NonNull<Chunk>, block: NonNull<Block>) -> bool {
+        // SAFETY: by contract; the block is in use, so its chunk lives.
+        let (lists, address) = unsafe { (place.try_own(), (*chunk.as_ptr()).address) };
+        let Some(mut lists) = lists else {
+            return false;
+        };
+        let kept = !lists.get().closed && lists.get().keep(address, block);
+        if kept {
+            add(&place.shared().counts.given_back);
+        }
+        kept
+    }
+
     /// Takes a block back whose object is gone.
     ///
     /// # Safety
-    /// As for [`with`](Self::with); the block comes from `allocate` of the core that its chunk
-    /// names, and is not used again.
-    #[inline]
-    pub(super) unsafe fn give_back(who: Who, block: NonNull<Header>) {
-        // SAFETY: by contract.
-        let (core, address) = unsafe { Self::origin(block) };
-        // The holder of a lease finds its own blocks by the number.
-        if matches!(who, Who::Leased(lease) if lease == address.number)
-            // SAFETY: by contract.
-            && let Some((place, mut lists)) = unsafe { core.own(who) }
-            && !lists.get().closed
-        {
-            add(&place.counts.given_back);
-            if lists.get().put(block, core.kept) {
-                let (chunks, shape) = core.take_some(lists.get());
-                // The core may be gone from here on.
-                drop(lists);
-                // SAFETY: they were taken out of their lists, and are the core's.
-                unsafe { chunk::release(&shape, chunks) };
-            }
-            return;
-        }
-        // SAFETY: by contract; the lists were left again.
-        unsafe { Self::give_back_slowly(who, block) }
-    }
-
-    /// The core of a block's chunk, and the place that the block belongs to.
-    ///
-    /// # Safety
-    /// The block is in use, as long as what is returned is used.
-    #[inline(always)]
-    unsafe fn origin<'a>(block: NonNull<Header>) -> (&'a Self, Address) {
-        // SAFETY: by contract the block is in use, so its chunk lives, and so does the core; these never change.
+    /// As for [`with`](Self::with); the block comes from `allocate` of the core that its chunk names, and is not used again. The
+    /// chunk is the block's.
+    pub(super) unsafe fn give_back(who: Who, chunk: NonNull<Chunk>, block: NonNull<Block>) {
+        // SAFETY: by contract. The core lives as long as the block is in use, and whoever is in one of its places has not given it back.
         unsafe {
-            let chunk = (*block.as_ptr()).chunk.as_ptr();
-            (&*(*chunk).core, (*chunk).address)
+            if let Some(place) = (*(*chunk.as_ptr()).core).own(who)
+                && if Self::is_of(place, chunk) {
+                    Self::put(place, chunk, block)
+                } else {
+                    Self::keep(place, chunk, block)
+                }
+            {
+                return;
+            }
+            Self::give_back_slowly(who, chunk, block);
         }
     }
 
-    /// Takes out half of the empty chunks, and what it takes to release them.
-    #[cold]
-    fn take_some(&self, lists: &mut Lists) -> (*mut Chunk, Shape) {
-        let chunks = self.trim(lists, self.kept / 2, ptr::null_mut());
-        (chunks, self.shape)
-    }
-
-    /// As [`give_back`](Self::give_back), when the block belongs to another place, or the place is not simply the caller's.
+    /// As [`give_back`](Self::give_back), when the place is not simply the caller's, or has no room.
     ///
     /// # Safety
-    /// As for [`give_back`](Self::give_back).
-    #[inline(never)]
-    unsafe fn give_back_slowly(who: Who, block: NonNull<Header>) {
-        // SAFETY: by contract.
-        let (core, address) = unsafe { Self::origin(block) };
+    /// As for `give_back`.
+    unsafe fn give_back_slowly(who: Who, chunk: NonNull<Chunk>, block: NonNull<Block>) {
+        // SAFETY: by contract the block is in use, so its chunk lives, and so does the core; these never change.
+        let (core, address) = unsafe { (&*(*chunk.as_ptr()).core, (*chunk.as_ptr()).address) };
         // SAFETY: by contract. The core may be gone when this returns, but for who has the block still.
         let then = unsafe {
             core.with(who, |place, lists| {
@@ -322,7 +374,7 @@ impl Core {
                 }
                 if ptr::eq(address.home, &place.home) {
                     add(&place.counts.given_back);
-                    if lists.put(block, core.kept) {
+                    if lists.put(chunk, block) && lists.settle(chunk, core.kept) {
                         let (chunks, shape) = core.take_some(lists);
                         return Then::Release(chunks, shape);
                     }
@@ -347,6 +399,13 @@ impl Core {
         }
     }
 
+    /// Takes out half of the empty chunks, and what it takes to release them.
+    #[cold]
+    fn take_some(&self, lists: &mut Lists) -> (*mut Chunk, Shape) {
+        let chunks = self.trim(lists, self.kept / 2, ptr::null_mut());
+        (chunks, self.shape)
+    }
+
     /// Takes empty chunks out until so many are left, and counts them off; in front of others that were.
     pub(super) fn trim(&self, lists: &mut Lists, leave: usize, others: *mut Chunk) -> *mut Chunk {
         let (chunks, count) = lists.trim(leave, others);
@@ -359,7 +418,7 @@ impl Core {
     /// # Safety
     /// As for [`give_back`](Self::give_back).
     #[cold]
-    unsafe fn send(core: *const Self, who: Who, address: Address, block: NonNull<Header>) {
+    unsafe fn send(core: *const Self, who: Who, address: Address, block: NonNull<Block>) {
         // SAFETY: the block is in use, and so the core lives.
         let shape = unsafe { (*core).shape };
         let late = undivided(|| {

@@ -7,7 +7,7 @@
 //! after it has left its place takes the gate, which the end of the slab takes as well, while it is
 //! in there. Letting go of the place or of the gate is the last that it does there.
 
-use super::chunk::{self, Chunk, Header};
+use super::chunk::{self, Block, Chunk};
 use super::places::{Core, reentered};
 use crate::cpu::shards::Reentered;
 use crate::cpu::undivided::undivided;
@@ -25,7 +25,7 @@ impl Core {
         if let Some(place) = self.places.numbered(number) {
             // If the kernel refuses, the blocks wait for their owner.
             let _ = self.places.visit_one(&gate, place, |place, lists| {
-                lists.take_in(&place.shared().home);
+                lists.take_in(&place.shared().home, &self.shape);
                 if lists.empties() > self.kept {
                     chunks = self.trim(lists, self.kept / 2, chunks);
                 }
@@ -55,7 +55,7 @@ impl Core {
                 .visit_in_turns(&gate, |_, lists| lists.send_all());
             let mut chunks = ptr::null_mut();
             let _ = self.places.visit_in_turns(&gate, |place, lists| {
-                lists.take_in(&place.shared().home);
+                lists.take_in(&place.shared().home, &self.shape);
                 lists.put_current_away(&self.shape);
                 chunks = self.trim(lists, 0, chunks);
             });
@@ -87,7 +87,7 @@ impl Core {
                 .and_then(|()| {
                     // All are closed, so nothing is sent any more.
                     this.places.visit_in_turns(&gate, |place, lists| {
-                        lists.take_in(&place.shared().home);
+                        lists.take_in(&place.shared().home, &this.shape);
                         lists.put_current_away(&this.shape);
                         chunks = this.trim(lists, 0, chunks);
                     })
@@ -111,7 +111,7 @@ impl Core {
     /// # Safety
     /// As for [`give_back`](Self::give_back), and the core is closed, or being closed.
     #[cold]
-    pub(super) unsafe fn give_back_late(core: *const Self, block: NonNull<Header>) {
+    pub(super) unsafe fn give_back_late(core: *const Self, block: NonNull<Block>) {
         undivided(|| {
             // SAFETY: the block is in use, and keeps the core.
             let this = unsafe { &*core };
@@ -122,7 +122,7 @@ impl Core {
             }
             // SAFETY: the places are closed, so chunks are used under `late`. The block is in use.
             let (chunk, used) = unsafe {
-                let chunk = (*block.as_ptr()).chunk;
+                let chunk = this.shape.chunk_of(block);
                 (chunk, chunk::push(chunk, block.as_ptr()).0)
             };
             if used != 0 {
