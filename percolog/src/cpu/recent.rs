@@ -1,6 +1,7 @@
 //! Where a thread has its own part of objects that it used a short time ago.
 //!
-//! An object that keeps something for each thread finds it through tables, by the thread's [lease](super::lease). A few threads' parts are remembered in a table of the thread, in which one comparison finds them.
+//! An object that keeps something for each thread finds it through tables, by the thread's [lease](super::lease). Each
+//! thread remembers a few of its parts in a table of its own, in which one comparison finds them.
 //!
 //! Objects are known by [identities](identity), which are never used again: an entry that outlives its object is found by
 //! nobody. (An address would be.) An entry does not outlive the thread's right to the part: the lease [forgets](forget_all)
@@ -8,7 +9,7 @@
 
 use crate::sync::global::{AtomicU64, Ordering};
 
-/// Objects whose numbers differ by this much are remembered in the same entry.
+/// How many parts a thread remembers, at most.
 #[cfg(all(feature = "std", not(percolog_loom)))]
 const ENTRIES: u64 = 8;
 
@@ -92,3 +93,61 @@ mod none {
 pub(crate) use none::find;
 #[cfg(not(all(feature = "std", not(percolog_loom))))]
 pub(crate) use none::remember;
+
+#[cfg(all(test, feature = "std", not(percolog_loom)))]
+mod tests {
+    use super::*;
+    use crate::cpu::lease;
+    use crate::sync::atomic::AtomicU32;
+    use std::vec::Vec;
+
+    #[test]
+    fn what_was_remembered_is_found_until_another_takes_its_entry() {
+        let identities: Vec<_> = (0..ENTRIES).map(|_| identity()).collect();
+        let parts: Vec<_> = identities.iter().map(|identity| identity + 1).collect();
+        for (identity, part) in identities.iter().zip(&parts) {
+            assert_eq!(find::<u64>(*identity), None);
+            remember(*identity, part);
+        }
+        for (identity, part) in identities.iter().zip(&parts) {
+            assert_eq!(find(*identity), Some(part.into()));
+        }
+        let another = identities[3] + ENTRIES * STEP;
+        assert_eq!(find::<u64>(another), None);
+        remember(another, &parts[0]);
+        assert_eq!(find(another), Some((&parts[0]).into()));
+        assert_eq!(find::<u64>(identities[3]), None);
+        assert_eq!(find(identities[4]), Some((&parts[4]).into()));
+        assert_eq!(find::<u64>(UNIDENTIFIED), None);
+    }
+
+    #[test]
+    fn nothing_is_remembered_beyond_the_lease() {
+        static LOOKED: AtomicU32 = AtomicU32::new(0);
+        static PART: u64 = 1;
+        struct Last(u64);
+        impl Drop for Last {
+            fn drop(&mut self) {
+                if lease::mine().is_none() {
+                    assert_eq!(find::<u64>(self.0), None);
+                    LOOKED.fetch_add(1, Ordering::Relaxed);
+                }
+            }
+        }
+        // One is destroyed before the lease is given back, and one afterwards.
+        std::thread_local! {
+            static ONE: core::cell::OnceCell<Last> = const { core::cell::OnceCell::new() };
+            static OTHER: core::cell::OnceCell<Last> = const { core::cell::OnceCell::new() };
+        }
+        std::thread::spawn(|| {
+            let identity = identity();
+            ONE.with(|one| assert!(one.set(Last(identity)).is_ok()));
+            assert!(lease::mine().is_some());
+            OTHER.with(|other| assert!(other.set(Last(identity)).is_ok()));
+            remember(identity, &PART);
+        })
+        .join()
+        .expect("no panic");
+        assert_eq!(LOOKED.load(Ordering::Relaxed), 1);
+    }
+}

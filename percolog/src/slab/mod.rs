@@ -65,17 +65,19 @@
 //!
 //! # Cost
 //!
-//! *Allocating and freeing on one thread* is some sixty plain instructions each: no atomic update, no
-//! fence where the kernel has [`membarrier`](crate::cpu::barrier), no line that others write.
+//! *Allocating and freeing on one thread* is some 25 plain instructions each: no atomic update, no
+//! fence where the kernel has [`membarrier`](crate::cpu::barrier), no line that others write. Each thread
+//! remembers its place in a few slabs. For one that uses more than eight in turn it can be 25 more.
 //! *Freeing what another thread allocated:* the object's line moves, as it has to; 32 of them go
 //! home with one atomic exchange, and up to 32 for each of 8 other threads wait for company. (Who
 //! frees in turn what more than 8 others have allocated sends fewer at a time.) What is read of a
 //! chunk to find the way home lies on a line that nobody writes. Retiring comes on top: see
 //! [`reclaim`](crate::reclaim).
 //!
-//! *Memory:* 16 bytes an object, before it; the time when it was freed is kept by the domain, once
-//! for 64 objects. Chunks have 16 KiB, or eight objects if that is more, and belong to one thread
-//! each. A thread that uses a slab takes less than a kilobyte. Threads beyond 512 share 16 places
+//! *Memory:* nothing beside an object, which takes eight bytes at least; the time when it was freed is kept
+//! by the domain, once for 64 objects. A chunk takes 16 KiB of the address space, of which its own header and what the
+//! system's allocator has room for are 384 bytes; or, if that is too little for eight objects, the next power of two
+//! that is enough. Chunks are aligned to what they take: so an object's is found. Each belongs to one thread. A thread that uses a slab takes less than a kilobyte. Threads beyond 512 share 16 places
 //! behind ordinary locks.
 //!
 //! *NUMA:* a chunk's memory is touched first by the thread that it is made for, so it lies on that
