@@ -20,7 +20,8 @@ struct Held {
 
 std::thread_local! {
     /// The domain used last, and the record there: what nearly every section looks for. Without a
-    /// destructor, so that it can be read as long as the thread runs.
+    /// destructor, so that it can be read as long as the thread runs. (Not in `cpu::recent`: there a record's address depends
+    /// on what is read of the domain before, for which a section would wait: 3.1 ns instead of 2.3.)
     static LAST: Cell<(*const Collector<Native>, *const Record)> =
         const { Cell::new((ptr::null(), ptr::null())) };
     static HELD: RefCell<Vec<Held>> = const { RefCell::new(Vec::new()) };
