@@ -51,7 +51,7 @@ fn what_is_said<T: Send + Sync + Copy + 'static>(value: T) {
         "{taken} bytes, and it says {said}"
     );
     // Objects, and what is between them and the ends of chunks.
-    let least = MANY * (size_of::<T>().max(8));
+    let least = MANY * size_of::<T>().max(8);
     assert!(slab.stats().chunk_bytes >= least);
     drop(keep);
     slab.collect();
